@@ -1,0 +1,100 @@
+package kv
+
+import "bytes"
+
+// Comparer orders user keys. Its Name is stored in the manifest and in every table, and a database opens only with the
+// comparer that made it.
+//
+// Compare must be a total order in which only equal bytes are equal: filters and hash indexes work on the bytes.
+type Comparer struct {
+	// Name is RocksDB's name of the order: "leveldb.BytewiseComparator" for the default.
+	Name string
+	// Compare returns a negative number, zero or a positive number as a sorts before, with or after b.
+	Compare func(a, b []byte) int
+	// Separator appends to dst a key s with a <= s < b, as short as it can, and returns the result. It may append a.
+	// It is called with a < b only.
+	Separator func(dst, a, b []byte) []byte
+	// Successor appends to dst a key s >= a, as short as it can, and returns the result. It may append a.
+	Successor func(dst, a []byte) []byte
+
+	bytewise bool
+}
+
+// Bytewise is the default order: unsigned bytes, a prefix before what it is a prefix of.
+var Bytewise = &Comparer{
+	Name:      "leveldb.BytewiseComparator",
+	Compare:   bytes.Compare,
+	Separator: bytewiseSeparator,
+	Successor: bytewiseSuccessor,
+	bytewise:  true,
+}
+
+// ReverseBytewise is the default order turned round.
+var ReverseBytewise = &Comparer{
+	Name:      "rocksdb.ReverseBytewiseComparator",
+	Compare:   func(a, b []byte) int { return bytes.Compare(b, a) },
+	Separator: func(dst, a, _ []byte) []byte { return append(dst, a...) },
+	Successor: func(dst, a []byte) []byte { return append(dst, a...) },
+}
+
+// IsBytewise tells hot loops that they may call bytes.Compare (or compare prefixes as big-endian words) instead of
+// Compare.
+func (c *Comparer) IsBytewise() bool { return c.bytewise }
+
+// CompareUser compares two user keys without an indirect call for the default order.
+func (c *Comparer) CompareUser(a, b []byte) int {
+	if c.bytewise {
+		return bytes.Compare(a, b)
+	}
+	return c.Compare(a, b)
+}
+
+// CompareKeys compares two internal keys.
+func (c *Comparer) CompareKeys(a, b Key) int {
+	if x := c.CompareUser(a.User, b.User); x != 0 {
+		return x
+	}
+	switch {
+	case a.Trailer > b.Trailer:
+		return -1
+	case a.Trailer < b.Trailer:
+		return 1
+	}
+	return 0
+}
+
+func bytewiseSeparator(dst, a, b []byte) []byte {
+	n := min(len(a), len(b))
+	i := 0
+	for i < n && a[i] == b[i] {
+		i++
+	}
+	if i == n || a[i] == 0xff || a[i]+1 >= b[i] {
+		// a is a prefix of b, or no byte fits between at the first difference.
+		if i < n && a[i] < b[i] {
+			// Keep a[:i+1] and raise the first byte after it that can be raised: still below b, which is larger at i.
+			for j := i + 1; j < len(a); j++ {
+				if a[j] != 0xff {
+					dst = append(dst, a[:j+1]...)
+					dst[len(dst)-1]++
+					return dst
+				}
+			}
+		}
+		return append(dst, a...)
+	}
+	dst = append(dst, a[:i+1]...)
+	dst[len(dst)-1]++
+	return dst
+}
+
+func bytewiseSuccessor(dst, a []byte) []byte {
+	for i, c := range a {
+		if c != 0xff {
+			dst = append(dst, a[:i+1]...)
+			dst[len(dst)-1]++
+			return dst
+		}
+	}
+	return append(dst, a...)
+}
