@@ -1,0 +1,175 @@
+package filter
+
+// RocksDB's FastLocalBloom. One key sets all its bits in one line of 64 bytes, so that a probe is one cache miss.
+//
+//  1. The low half of the hash picks the line, the high half the bits within it.
+//  2. A reader takes the number of probes from the block, never from its policy: RocksDB rounds sizes and then uses more or fewer.
+//  3. The line count times 64 is below 4 GiB: the choice of the line is a 32-bit multiplication.
+
+import (
+	"math"
+)
+
+const (
+	bloomName    = "rocksdb.BuiltinBloomFilter"
+	lineBytes    = 64
+	metaBytes    = 5
+	maxBytes     = math.MaxUint32 / lineBytes * lineBytes
+	golden32     = 0x9E3779B9 // spreads the hash over the next probe
+	maxProbes    = 30
+	markBloom    = 0xff // in the first metadata byte
+	markRibbon   = 0xfe
+	markMatchAll = 0x00
+)
+
+// Bloom returns RocksDB's Bloom filter with about bitsPerKey bits for each key; 10 gives a false-positive rate of 1 %.
+// Values are taken in steps of 1/1000 and kept within 1 to 100: "no filter" is a nil Policy, not one of 0 bits.
+//
+// Its Open reads whatever RocksDB stores under the same name: FastLocalBloom, legacy Bloom and Ribbon.
+func Bloom(bitsPerKey float64) Policy {
+	return bloomPolicy{millibits: toMillibits(bitsPerKey)}
+}
+
+func toMillibits(bitsPerKey float64) int {
+	if !(bitsPerKey > 1) { // also when it is not a number
+		bitsPerKey = 1
+	}
+	return int(math.Round(min(bitsPerKey, 100) * 1000))
+}
+
+type bloomPolicy struct{ millibits int }
+
+func (bloomPolicy) Name() string { return bloomName }
+
+func (p bloomPolicy) NewBuilder(expectedKeys int) Builder {
+	return &bloomBuilder{millibits: p.millibits, hashes: make([]uint64, 0, clampKeys(expectedKeys))}
+}
+
+// clampKeys bounds what is set aside on the word of a caller's estimate.
+func clampKeys(expected int) int { return min(max(expected, 0), 1<<16) }
+
+// Open tells the kinds apart by the metadata.
+func (bloomPolicy) Open(block []byte) (Reader, error) {
+	if len(block) <= metaBytes {
+		return always(false), nil
+	}
+	bits := block[:len(block)-metaBytes]
+	meta := [metaBytes]byte(block[len(block)-metaBytes:])
+	switch {
+	case meta[0] == markBloom:
+		return openBloom(bits, meta), nil
+	case meta[0] == markRibbon:
+		return openRibbon(bits, meta), nil
+	case meta[0] == markMatchAll || meta[0] >= 0x80:
+		return always(true), nil
+	default:
+		return openLegacy(bits, meta), nil
+	}
+}
+
+// bloomBuilder keeps the hash of each key until the exact count is known.
+type bloomBuilder struct {
+	millibits int
+	hashes    []uint64
+}
+
+func (b *bloomBuilder) Add(key []byte) {
+	h := Hash(key)
+	if n := len(b.hashes); n > 0 && b.hashes[n-1] == h {
+		return
+	}
+	b.hashes = append(b.hashes, h)
+}
+
+func (b *bloomBuilder) Finish(dst []byte) []byte {
+	lines := bloomLines(len(b.hashes), b.millibits)
+	probes := bloomProbes(b.millibits)
+	start := len(dst)
+	dst = appendZeros(dst, lines*lineBytes)
+	fillBloom(dst[start:], b.hashes, probes)
+	b.hashes = b.hashes[:0]
+	return append(dst, markBloom, 0, byte(probes), 0, 0)
+}
+
+func appendZeros(dst []byte, n int) []byte { return append(dst, make([]byte, n)...) }
+
+// bloomLines returns how many lines n keys get.
+func bloomLines(n, millibits int) int {
+	bytes := (uint64(n)*uint64(millibits) + 7999) / 8000
+	return int(min((bytes+lineBytes-1)/lineBytes, maxBytes/lineBytes))
+}
+
+// bloomProbes returns the number of probes that is best for a filter of lines, by the bits for each key.
+func bloomProbes(millibits int) int {
+	upTo := [...]int{2080, 3580, 5100, 6640, 8300, 10070, 11720, 14001, 16050, 18300, 22001, 25501}
+	for i, limit := range upTo {
+		if millibits <= limit {
+			return i + 1
+		}
+	}
+	if millibits > 50000 {
+		return 24
+	}
+	return (millibits-1)/2000 - 1
+}
+
+// fillBloom sets the bits of every hash. It goes through them in small batches and touches the lines of a batch first, so that
+// the cache misses of a big filter overlap.
+func fillBloom(bits []byte, hashes []uint64, probes int) {
+	const batch = 16
+	lines := uint32(len(bits) / lineBytes)
+	var at [batch]uint32
+	for len(hashes) > 0 {
+		n := min(batch, len(hashes))
+		var touched byte
+		for i, h := range hashes[:n] {
+			at[i] = lineOf(h, lines)
+			touched |= bits[int(at[i])*lineBytes]
+		}
+		_ = touched
+		for i, h := range hashes[:n] {
+			line := (*[lineBytes]byte)(bits[int(at[i])*lineBytes:])
+			for j, h2 := 0, uint32(h>>32); j < probes; j, h2 = j+1, h2*golden32 {
+				line[h2>>26] |= 1 << (h2 >> 23 & 7)
+			}
+		}
+		hashes = hashes[n:]
+	}
+}
+
+// lineOf spreads the low half of h over the lines.
+func lineOf(h uint64, lines uint32) uint32 { return uint32(uint64(uint32(h)) * uint64(lines) >> 32) }
+
+// BloomReader is an opened FastLocalBloom filter.
+type BloomReader struct {
+	bits   []byte // lines × 64
+	lines  uint32
+	probes int
+}
+
+// openBloom returns the reader, or the answer yes for a form that is not known.
+func openBloom(bits []byte, meta [metaBytes]byte) Reader {
+	probes := int(meta[2] & 31)
+	switch {
+	case meta[1] != 0, meta[2]>>5 != 0, meta[3] != 0, meta[4] != 0, // another implementation, another line size, reserved
+		probes < 1, probes > maxProbes, len(bits)%lineBytes != 0, len(bits) > maxBytes:
+		return always(true)
+	}
+	return &BloomReader{bits: bits, lines: uint32(len(bits) / lineBytes), probes: probes}
+}
+
+// MayContain returns false when key was certainly not added.
+func (r *BloomReader) MayContain(key []byte) bool { return r.MayContainHash(Hash(key)) }
+
+// MayContainHash is MayContain for the key with Hash h.
+func (r *BloomReader) MayContainHash(h uint64) bool {
+	line := (*[lineBytes]byte)(r.bits[int(lineOf(h, r.lines))*lineBytes:])
+	h2 := uint32(h >> 32)
+	for i := r.probes; i > 0; i-- {
+		if line[h2>>26]>>(h2>>23&7)&1 == 0 {
+			return false
+		}
+		h2 *= golden32
+	}
+	return true
+}
