@@ -9,10 +9,11 @@
 //   - of a directory's names, what was there when SyncDir last returned without error, and perhaps some of what came
 //     later.
 //
-// So a new file is safe when it was synced and then its directory was.
+// So a new file is safe when it was synced and then its directory was. A new directory is a name in the one above it.
 //
 // # Errors
 //
-// Errors are those of the os package: *fs.PathError with the name in it, matching fs.ErrNotExist and so on. A Write that
-// returns an error may have put any part of its bytes into the file, whatever n it returns.
+// Errors are those of the os package: *fs.PathError with the name in it (*os.LinkError from Rename and Link), matching
+// fs.ErrNotExist, syscall.ENOSPC and so on. A Write that returns an error may have put any part of its bytes into the
+// file, whatever n it returns.
 package vfs

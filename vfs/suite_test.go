@@ -13,6 +13,18 @@ import (
 // The suite: what any FS must do. Each test gets an empty directory of each file system.
 func onEach(t *testing.T, test func(t *testing.T, fsys FS, dir string)) {
 	t.Run("OS", func(t *testing.T) { test(t, OS, t.TempDir()) })
+	t.Run("Mem", func(t *testing.T) {
+		m := NewMem()
+		require.NoError(t, m.MkdirAll("db"))
+		test(t, m, "db")
+	})
+	t.Run("Mem after a crash", func(t *testing.T) {
+		m := NewMem()
+		require.NoError(t, m.MkdirAll("/a/db"))
+		require.NoError(t, m.SyncDir("/"))
+		require.NoError(t, m.SyncDir("/a"))
+		test(t, m.Crash(nil), "/a/db")
+	})
 }
 
 func write(t *testing.T, fsys FS, name, text string) {
