@@ -60,7 +60,7 @@ func (v *Version) NumLevels() int { return len(v.levels) }
 // Level returns a level's files: level 0's newest first, the others' by key. The slice must not be changed. A level that
 // does not exist is empty.
 func (v *Version) Level(n int) []*File {
-	if n < 0 || n >= len(v.levels) {
+	if v == nil || n < 0 || n >= len(v.levels) {
 		return nil
 	}
 	return v.levels[n]
