@@ -1,0 +1,42 @@
+// Package sstable writes and reads tables: sorted, immutable files in the block-based format of RocksDB.
+//
+//	+------------+-----+--------+-------+------------+-----------+--------+
+//	| data block | ... | filter | index | properties | metaindex | footer |
+//	+------------+-----+--------+-------+------------+-----------+--------+
+//
+//	stored block:  | bytes, maybe compressed | compression type u8 | checksum u32 |
+//	handle:        | offset varint | size varint, without those 5 bytes |
+//
+// The footer names the metaindex, which names the rest; since format version 6 it names the index too. Only handles
+// count: the order above is the writer's habit. Package block has the inside of blocks, format.go the footers,
+// properties.go the properties.
+//
+// # Writing
+//
+// A Writer takes ascending internal keys and makes a table with a one-level index and a full filter. Format version 5 is
+// the default: every RocksDB since 6.6 reads it. Versions 2 to 7 can be chosen (6 needs RocksDB 8.6, 7 needs 10.4). The
+// index holds shortened user keys, and internal keys only where the versions of one key go over from one block to the
+// next. A table for the bottom level has no filter under OptimizeFiltersForHits.
+//
+// # Reading
+//
+// A Reader reads what RocksDB 7.8 and 11.9 write in versions 0 to 7: all checksums, all compressions with and without
+// dictionaries, indexes of one and two levels, with shared keys, delta-encoded handles or first keys, full and partitioned
+// filters, blocks with hash indexes or with their values apart, and ingested tables with one sequence number for all.
+// Range deletions, merge operands, blob references, wide columns and timed puts are refused with ErrNotSupported, at Open
+// where the properties tell and otherwise where they are met.
+//
+// Get is a straight walk on the caller's stack; an Iterator goes both ways. Index and filter are decoded when the table is
+// opened and stay in memory; data blocks go through the cache, or, for one who reads all of a table once, past it in large
+// reads. Tables keeps readers open, up to a limit.
+//
+// # Damage
+//
+// Everything that is read from the file is checked against its checksum, every time, and every length in it before it is
+// used. What does not fit is a corrupt.Error with the file's name and the block's offset. A walk stops there; it never
+// goes on behind a damaged block as if nothing was.
+//
+// # Who may call what
+//
+// A Writer and an Iterator belong to one goroutine at a time. A Reader and a Tables may be used by any number at once.
+package sstable

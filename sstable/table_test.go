@@ -1,0 +1,106 @@
+package sstable
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/ashlardb/ashlar/filter"
+	"github.com/ashlardb/ashlar/internal/checksum"
+	"github.com/ashlardb/ashlar/internal/compress"
+	"github.com/ashlardb/ashlar/internal/kv"
+	"github.com/ashlardb/ashlar/vfs"
+)
+
+func TestTablesOfEveryFormReadBackLikeASortedSlice(t *testing.T) {
+	round := uint64(0)
+	for version := 2; version <= 7; version++ {
+		for sum := checksum.Default; sum <= checksum.XXH3; sum++ {
+			for _, pack := range []compress.Type{compress.None, compress.Snappy, compress.Zlib, compress.LZ4, compress.LZ4HC, compress.ZSTD} {
+				round++
+				rng := rand.New(rand.NewPCG(round, 1))
+				cmp := kv.Bytewise
+				if round%5 == 0 {
+					cmp = kv.ReverseBytewise
+				}
+				tw := some(rng, cmp, 1+rng.IntN(300))
+				fs := vfs.NewMem()
+				o := WriterOptions{
+					FormatVersion: version, Checksum: sum, Compression: pack,
+					BlockSize:                 []int{0, 64, 300, 2000}[round%4],
+					BlockRestartInterval:      []int{0, 1, 3}[round%3],
+					IndexBlockRestartInterval: []int{0, 2, 16}[round%3],
+				}
+				if round%2 == 0 {
+					o.Filter = filter.Bloom(10)
+				}
+				m := tw.write(t, fs, "t", o)
+				r := open(t, fs, "t", ReaderOptions{Comparer: cmp, Cache: testCache()})
+				require.Equal(t, o.Filter != nil, r.HasFilter())
+				p := r.Properties()
+				require.Equal(t, uint64(len(tw.entries)), p.Entries)
+				require.Equal(t, uint64(version), p.FormatVersion)
+				require.Equal(t, uint64(r.Size()), m.Size)
+				require.Equal(t, m.Size-p.TailStart, m.TailSize)
+				require.Equal(t, tw.entries[0].Key.String(), m.Smallest.String())
+				require.Equal(t, tw.entries[len(tw.entries)-1].Key.String(), m.Largest.String())
+				for _, io := range []IterOptions{{}, {Readahead: 1 << 10}, {DontFillCache: true}} {
+					i := r.NewIter(io)
+					tw.checkWalks(t, rng, i, 40)
+					require.NoError(t, i.Close())
+				}
+				tw.checkGets(t, rng, r, 100)
+				require.NoError(t, r.VerifyChecksums(t.Context()))
+				require.NoError(t, r.Close())
+			}
+		}
+	}
+}
+
+func TestEmptyTable(t *testing.T) {
+	fs := vfs.NewMem()
+	tw := twin{cmp: kv.Bytewise}
+	m := tw.write(t, fs, "t", WriterOptions{Filter: filter.Bloom(10)})
+	require.Zero(t, m.Entries)
+	r := open(t, fs, "t", ReaderOptions{})
+	defer r.Close()
+	i := r.NewIter(IterOptions{})
+	tw.checkWalks(t, rand.New(rand.NewPCG(1, 1)), i, 100)
+	require.NoError(t, i.Close())
+	tw.checkGets(t, rand.New(rand.NewPCG(1, 1)), r, 10)
+	require.Zero(t, r.ApproximateOffset([]byte("x")))
+}
+
+func TestWriterRefusesKeysOutOfOrder(t *testing.T) {
+	for _, second := range []kv.Key{
+		kv.MakeKey([]byte("b"), 5, kv.KindValue), // the same
+		kv.MakeKey([]byte("b"), 6, kv.KindValue), // newer
+		kv.MakeKey([]byte("a"), 1, kv.KindValue),
+	} {
+		f, err := vfs.NewMem().Create("t")
+		require.NoError(t, err)
+		w := NewWriter(f, "t", WriterOptions{})
+		require.NoError(t, w.Add(kv.MakeKey([]byte("b"), 5, kv.KindValue), nil))
+		require.ErrorContains(t, w.Add(second, nil), "does not come after")
+		_, err = w.Finish()
+		require.Error(t, err, "the table stays refused")
+	}
+}
+
+func TestBottommostTableHasNoFilterWhenHitsAreWhatMatters(t *testing.T) {
+	tw := some(rand.New(rand.NewPCG(1, 1)), kv.Bytewise, 50)
+	for _, hits := range []bool{false, true} {
+		for _, bottom := range []bool{false, true} {
+			t.Run(fmt.Sprintf("OptimizeFiltersForHits=%v,Bottommost=%v", hits, bottom), func(t *testing.T) {
+				fs := vfs.NewMem()
+				tw.write(t, fs, "t", WriterOptions{Filter: filter.Bloom(10), OptimizeFiltersForHits: hits, Bottommost: bottom})
+				r := open(t, fs, "t", ReaderOptions{})
+				defer r.Close()
+				require.Equal(t, !(hits && bottom), r.HasFilter())
+				require.Equal(t, !(hits && bottom), r.Properties().FilterSize > 0)
+			})
+		}
+	}
+}
