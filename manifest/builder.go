@@ -224,6 +224,7 @@ func (b *builder) finish() (*state, error) {
 		}
 		s.families[id] = &f.family
 	}
+	s.raiseMinLog()
 	return &s, nil
 }
 

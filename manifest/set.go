@@ -210,7 +210,7 @@ func (vs *VersionSet) LogNumber(family uint32) uint64 {
 }
 
 // MinLogToKeep is the number of the oldest log that recovery would need.
-func (vs *VersionSet) MinLogToKeep() uint64 { return vs.state.Load().keepLogs() }
+func (vs *VersionSet) MinLogToKeep() uint64 { return vs.state.Load().minLog }
 
 // DBID is the database's id, empty if nobody gave it one.
 func (vs *VersionSet) DBID() string { return vs.state.Load().dbid }
@@ -218,7 +218,8 @@ func (vs *VersionSet) DBID() string { return vs.state.Load().dbid }
 // ManifestNumber is the number of the manifest in use.
 func (vs *VersionSet) ManifestNumber() uint64 { return vs.number.Load() }
 
-// ObsoleteManifests hands out the manifests that are of no use any more, each number once. The caller deletes the files.
+// ObsoleteManifests hands out the manifests that are of no use any more, each number once. The caller deletes the files,
+// of which some may never have come to be.
 func (vs *VersionSet) ObsoleteManifests() []uint64 {
 	vs.live.Lock()
 	defer vs.live.Unlock()
@@ -319,7 +320,7 @@ func (vs *VersionSet) applyLocked(edits []*Edit, install func([]*Version)) (reti
 	if err != nil {
 		return nil, nil, fmt.Errorf("edit refused: %w", err)
 	}
-	settle(full, s)
+	settle(full, old, s)
 	vs.MarkFileNumUsed(b.maxNum)
 	if err := vs.write(old, full); err != nil {
 		return nil, nil, err
@@ -384,16 +385,14 @@ func (vs *VersionSet) complete(s *state, edits []*Edit) (full []*Edit, numbered 
 }
 
 // settle gives the edits what is known only with the state that they lead to.
-func settle(full []*Edit, s *state) {
-	keep := s.keepLogs()
+func settle(full []*Edit, old, s *state) {
 	for _, e := range full {
 		e.LastSeq = &s.lastSeq
 		if e.AddFamily != "" || e.DropFamily {
 			e.MaxFamily = &s.maxFamily
 		}
-		if e.LogNumber != nil && keep > 0 {
-			s.minLog = keep
-			e.MinLogToKeep = &keep
+		if s.minLog > old.minLog {
+			e.MinLogToKeep = &s.minLog
 		}
 	}
 }

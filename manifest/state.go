@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 
 	"github.com/ashlardb/ashlar/internal/kv"
@@ -33,7 +34,7 @@ type family struct {
 type state struct {
 	families  map[uint32]*family
 	lastSeq   kv.Seq
-	minLog    uint64 // as recorded; see keepLogs
+	minLog    uint64 // the least number of a log that recovery needs; never less than it was
 	maxFamily uint32
 	dbid      string
 }
@@ -41,15 +42,14 @@ type state struct {
 // ids are the families' ids, ascending.
 func (s *state) ids() []uint32 { return slices.Sorted(maps.Keys(s.families)) }
 
-// keepLogs is the least number of a log that recovery needs: what was recorded, or what no family needs any more.
-func (s *state) keepLogs() uint64 {
-	least, first := uint64(0), true
+// raiseMinLog makes minLog what no family needs any more, if that is more than what is known already. A new family may
+// begin with log number 0 without bringing old logs back.
+func (s *state) raiseMinLog() {
+	least := uint64(math.MaxUint64)
 	for _, f := range s.families {
-		if first || f.logNumber < least {
-			least, first = f.logNumber, false
-		}
+		least = min(least, f.logNumber)
 	}
-	return max(least, s.minLog)
+	s.minLog = max(s.minLog, least)
 }
 
 // records are the edits that make s out of nothing. Next is the next file number to be recorded.
@@ -71,7 +71,7 @@ func (s *state) records(next uint64) []*Edit {
 		all = append(all, named, full)
 	}
 	return append(all, &Edit{
-		PrevLog: new(uint64(0)), NextFile: &next, MaxFamily: &s.maxFamily, MinLogToKeep: new(s.keepLogs()), LastSeq: &s.lastSeq,
+		PrevLog: new(uint64(0)), NextFile: &next, MaxFamily: &s.maxFamily, MinLogToKeep: &s.minLog, LastSeq: &s.lastSeq,
 	})
 }
 

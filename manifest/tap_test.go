@@ -95,7 +95,7 @@ func reopen(t testing.TB, fsys vfs.FS, o Options) *VersionSet {
 func describe(vs *VersionSet) string {
 	var b strings.Builder
 	s := vs.state.Load()
-	fmt.Fprintf(&b, "last %d, keep %d, families up to %d, id %q\n", s.lastSeq, s.keepLogs(), s.maxFamily, s.dbid)
+	fmt.Fprintf(&b, "last %d, keep %d, families up to %d, id %q\n", s.lastSeq, s.minLog, s.maxFamily, s.dbid)
 	for _, f := range vs.Families() {
 		fmt.Fprintf(&b, "%d %s (%s) log %d\n", f.ID, f.Name, f.Comparer, f.LogNumber)
 		for level, file := range f.Version.All() {
@@ -152,4 +152,17 @@ func readFile(t testing.TB, m vfs.FS, name string) string {
 // base is the least that a manifest must say.
 func base() *Edit {
 	return &Edit{LogNumber: new(uint64(0)), NextFile: new(uint64(2)), LastSeq: new(kv.Seq(0))}
+}
+
+// writeRecords makes a manifest of b: a byte for the length of a record, then the record, and so on.
+func writeRecords(t testing.TB, m vfs.FS, b []byte) {
+	f, err := m.Create("db/MANIFEST-000001")
+	require.NoError(t, err)
+	w := wal.NewWriter(f)
+	for len(b) > 0 {
+		n := min(int(b[0]), len(b)-1)
+		require.NoError(t, w.Append(b[1:1+n]))
+		b = b[1+n:]
+	}
+	require.NoError(t, w.Close())
 }
