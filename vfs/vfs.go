@@ -38,13 +38,15 @@ type FS interface {
 	Dir(name string) string
 }
 
-// File is an open file. ReadAt may be called from many goroutines; the rest from one at a time.
+// File is an open file. ReadAt, Size and Sync may be called from many goroutines, also beside one of the others; Write,
+// Truncate and Close from one at a time.
 type File interface {
 	io.ReaderAt
 	// Write appends at the file's end (Create) and is one write(2) where the system allows.
 	io.Writer
 	io.Closer
-	// Sync makes the bytes written so far survive a crash of the machine.
+	// Sync makes the bytes whose Write has returned survive a crash of the machine. After an error nobody knows which of
+	// them will, and another Sync without one proves nothing.
 	Sync() error
 	// Size is the file's length now.
 	Size() (int64, error)
