@@ -1,0 +1,341 @@
+// A Set is the live logs of one database: the current one, to which the write leader appends, and older ones whose data
+// is not in tables yet.
+//
+//  1. Append and Create belong to the write leader. Everything else may be called from anywhere at any time.
+//  2. mu is a leaf: it guards the list and the numbers in it, and is never held over I/O. syncing is held over fsyncs, by
+//     one at a time, and taken before mu.
+//  3. Logs are synced oldest first, and the directory after them: a synced write implies all before it.
+//  4. A failed write or sync is never tried again on the same file. A log that failed takes no more records; one whose
+//     sync failed fails every Sync until it is dropped.
+//  5. What Append refused does not count: the next log names as its predecessor's length what was accepted.
+
+package wal
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/ashlardb/ashlar/internal/batch"
+	"github.com/ashlardb/ashlar/internal/fname"
+	"github.com/ashlardb/ashlar/internal/kv"
+	"github.com/ashlardb/ashlar/vfs"
+)
+
+var errNoLog = errors.New("no log has been created")
+
+// Set is the live logs of a database.
+type Set struct {
+	// Constant after NewSet.
+	fs   vfs.FS
+	dir  string
+	last Predecessor // what came before the first Create
+
+	// Owned by the write leader.
+	writer  *Writer
+	current *liveLog // nil before the first Create
+
+	// syncing is held by the one who syncs.
+	syncing sync.Mutex
+	todo    []syncTask // kept for its memory
+
+	// mu guards what follows, and the fields of liveLog that say so.
+	mu   sync.Mutex
+	logs []*liveLog // ascending
+}
+
+// liveLog is one log of a Set.
+type liveLog struct {
+	// Constant.
+	number  uint64
+	file    vfs.File
+	adopted bool  // found by recovery, never appended to
+	start   int64 // bytes before the first batch: the record that names the log before
+
+	// Guarded by Set.mu.
+	size      int64 // accepted
+	lastSeq   kv.Seq
+	synced    int64 // how much of size is safe
+	named     bool  // the directory was synced since the file was made
+	appendErr error // it takes no more records
+	syncErr   error // it will never be safe
+	busy      bool  // being synced: not to be closed now
+	dropped   bool  // to be closed when no longer busy
+}
+
+// syncTask is a log and how much of it is to be made safe.
+type syncTask struct {
+	log  *liveLog
+	size int64
+	data bool // the file needs it
+	name bool // the directory needs it
+}
+
+// NewSet returns the set of logs in dir, empty until Adopt or Create. last is what came before, Recovered.Last; zero for
+// a new database. If it were wrong, the next recovery would take logs for given up.
+func NewSet(fs vfs.FS, dir string, last Predecessor) *Set { return &Set{fs: fs, dir: dir, last: last} }
+
+func (s *Set) path(number uint64) string { return s.fs.Join(s.dir, fname.Make(fname.Log, number)) }
+
+// Adopt adds a log that recovery read and whose data is not in tables yet, oldest first and before Create. It counts as
+// unsynced: the crash that led to the recovery may have left it in the system's memory only, and a write that is
+// synced later relies on it.
+func (s *Set) Adopt(number uint64) error {
+	f, err := s.fs.Open(s.path(number))
+	if err != nil {
+		return err
+	}
+	size, err := f.Size()
+	if err == nil {
+		err = s.add(&liveLog{number: number, file: f, size: size, adopted: true})
+	}
+	if err != nil {
+		return errors.Join(err, f.Close())
+	}
+	return nil
+}
+
+// add puts l at the end of the list.
+func (s *Set) add(l *liveLog) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if n := len(s.logs); n > 0 && s.logs[n-1].number >= l.number {
+		return fmt.Errorf("log %d would come after log %d", l.number, s.logs[n-1].number)
+	}
+	s.logs = append(s.logs, l)
+	return nil
+}
+
+// Create makes a new log and makes it current: Append goes there. It writes the record that names the log before, and
+// syncs nothing; the first Sync does. number is above those of all logs so far. On error the current log stays what it
+// was and the new file is gone, as far as the file system allows. Only the write leader calls it.
+func (s *Set) Create(number uint64) error {
+	before := s.last
+	if c := s.current; c != nil {
+		s.mu.Lock()
+		before = Predecessor{Number: c.number, Size: c.size, LastSeq: c.lastSeq}
+		s.mu.Unlock()
+	}
+	if number <= before.Number {
+		return fmt.Errorf("log %d would come after log %d", number, before.Number)
+	}
+	f, err := s.fs.Create(s.path(number))
+	if err != nil {
+		return err
+	}
+	w := NewWriter(f)
+	if err = w.Append(appendPredecessor(nil, before)); err == nil {
+		err = w.Flush()
+	}
+	l := &liveLog{number: number, file: f, start: w.Size(), size: w.Size(), lastSeq: before.LastSeq}
+	if err == nil {
+		err = s.add(l)
+	}
+	if err != nil {
+		return errors.Join(err, f.Close(), s.fs.Remove(s.path(number)))
+	}
+	if s.writer != nil {
+		w.buf, s.writer.buf = s.writer.buf[:0], nil
+	}
+	s.writer, s.current = w, l
+	return nil
+}
+
+// Append writes one record, the concatenation of parts, to the current log in one Write call, and with sync makes it and
+// everything before it survive a crash of the machine. The record is a batch, the header within the first part. Only
+// the write leader calls it.
+//
+// After an error it is open whether a crash and a recovery bring the record back, but once a new log was created they
+// will not. The log takes no more records: Append fails until Create.
+func (s *Set) Append(sync bool, parts ...[]byte) error {
+	l := s.current
+	if l == nil {
+		return errNoLog
+	}
+	seq, count := batch.Seq(parts[0]), batch.Count(parts[0])
+	s.mu.Lock()
+	size, lastSeq, err := l.size, l.lastSeq, l.appendErr
+	if err == nil {
+		err = l.syncErr
+	}
+	s.mu.Unlock()
+	if err != nil {
+		return err
+	}
+	if err = s.writer.Append(parts...); err == nil {
+		err = s.writer.Flush()
+	}
+	if err == nil {
+		s.mu.Lock()
+		l.size = s.writer.Size()
+		if count > 0 {
+			l.lastSeq = seq + kv.Seq(count) - 1
+		}
+		s.mu.Unlock()
+		if sync {
+			err = s.Sync()
+		}
+	}
+	if err != nil {
+		s.mu.Lock()
+		l.size, l.lastSeq, l.appendErr = size, lastSeq, err
+		s.mu.Unlock()
+	}
+	return err
+}
+
+// Sync makes everything that was appended before the call survive a crash of the machine. Appends go on meanwhile. An
+// error is returned again by every later Sync until the log that failed is dropped.
+func (s *Set) Sync() error { return s.sync(true) }
+
+// SyncClosed is Sync without the current log.
+func (s *Set) SyncClosed() error { return s.sync(false) }
+
+func (s *Set) sync(current bool) error {
+	s.syncing.Lock()
+	defer s.syncing.Unlock()
+
+	s.mu.Lock()
+	s.todo = s.todo[:0]
+	var err error
+	names := false
+	for i, l := range s.logs {
+		if !current && i == len(s.logs)-1 && !l.adopted {
+			break
+		}
+		if err = l.syncErr; err != nil {
+			break
+		}
+		t := syncTask{l, l.size, l.synced < l.size, !l.named}
+		if t.data || t.name {
+			l.busy = true
+			s.todo = append(s.todo, t)
+			names = names || t.name
+		}
+	}
+	s.mu.Unlock()
+
+	// Logs older than a failed one are synced all the same: it does no harm, and what they hold is then safe.
+	done := 0
+	for _, t := range s.todo {
+		if t.data {
+			if serr := t.log.file.Sync(); serr != nil {
+				err = s.failed(t.log, serr)
+				break
+			}
+		}
+		done++
+	}
+	named := false
+	if names && err == nil {
+		if err = s.fs.SyncDir(s.dir); err != nil {
+			for _, t := range s.todo {
+				if t.name {
+					s.failed(t.log, err)
+				}
+			}
+		}
+		named = err == nil
+	}
+
+	s.mu.Lock()
+	var closing []*liveLog
+	for i, t := range s.todo {
+		if i < done {
+			t.log.synced = max(t.log.synced, t.size)
+		}
+		t.log.named = t.log.named || named
+		t.log.busy = false
+		if t.log.dropped {
+			closing = append(closing, t.log)
+		}
+	}
+	s.mu.Unlock()
+	for _, l := range closing {
+		l.file.Close() // nobody needs it any more
+	}
+	clear(s.todo)
+	return err
+}
+
+// failed notes that l will never be safe.
+func (s *Set) failed(l *liveLog, err error) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	l.syncErr = err
+	return err
+}
+
+// DropBelow forgets and closes the logs with numbers below number, except the current one, and returns their numbers.
+// The caller deletes the files.
+func (s *Set) DropBelow(number uint64) (obsolete []uint64) {
+	s.mu.Lock()
+	var closing, rest []*liveLog
+	for i, l := range s.logs {
+		isCurrent := i == len(s.logs)-1 && !l.adopted
+		switch {
+		case l.number >= number || isCurrent:
+			rest = append(rest, l)
+			continue
+		case l.busy:
+			l.dropped = true
+		default:
+			closing = append(closing, l)
+		}
+		obsolete = append(obsolete, l.number)
+	}
+	s.logs = rest
+	s.mu.Unlock()
+	for _, l := range closing {
+		l.file.Close() // nobody needs it any more
+	}
+	return obsolete
+}
+
+// Current is the number of the current log, 0 before the first Create.
+func (s *Set) Current() uint64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if n := len(s.logs); n > 0 && !s.logs[n-1].adopted {
+		return s.logs[n-1].number
+	}
+	return 0
+}
+
+// CurrentEmpty says whether nothing was appended to the current log.
+func (s *Set) CurrentEmpty() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.current.size == s.current.start
+}
+
+// Numbers returns the numbers of all logs, ascending.
+func (s *Set) Numbers() []uint64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	numbers := make([]uint64, len(s.logs))
+	for i, l := range s.logs {
+		numbers[i] = l.number
+	}
+	return numbers
+}
+
+// TotalSize is the sum of the logs' lengths in bytes.
+func (s *Set) TotalSize() (size int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, l := range s.logs {
+		size += l.size
+	}
+	return size
+}
+
+// Close closes all logs and syncs none. Nothing may be called at the same time, and nothing after it.
+func (s *Set) Close() error {
+	var errs []error
+	for _, l := range s.logs {
+		errs = append(errs, l.file.Close())
+	}
+	s.logs, s.current, s.writer = nil, nil, nil
+	return errors.Join(errs...)
+}
