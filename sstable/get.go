@@ -1,6 +1,7 @@
 package sstable
 
 import (
+	"errors"
 	"sync"
 
 	"github.com/ashlardb/ashlar/internal/cache"
@@ -8,6 +9,9 @@ import (
 	"github.com/ashlardb/ashlar/internal/lookup"
 	"github.com/ashlardb/ashlar/sstable/block"
 )
+
+// ErrNotCached is what a read of the cache only gives when it would need the file.
+var ErrNotCached = errors.New("block is not in the cache")
 
 // Get shows g the versions of its key in this table, newest first, until g has enough. When that answers it with a
 // value, g holds the block that the value lies in. skipFilter leaves the filter unasked.
@@ -39,7 +43,7 @@ func (r *Reader) get(g *lookup.Get, it *block.Iter) error {
 	k := kv.SeekKey(g.User, g.Seq)
 	for n := r.index.seek(k); n < r.index.len(); n++ {
 		h := r.index.handles[n]
-		v, err := r.block(h, true)
+		v, err := r.blockFor(g, h)
 		if err != nil {
 			return err
 		}
@@ -70,6 +74,17 @@ func (r *Reader) get(g *lookup.Get, it *block.Iter) error {
 		}
 	}
 	return nil
+}
+
+// blockFor returns a data block as g wants it read.
+func (r *Reader) blockFor(g *lookup.Get, h block.Handle) (*cache.Value, error) {
+	if g.CacheOnly {
+		if v := r.cache.Get(cache.Key{ID: r.id, Offset: h.Offset}); v != nil {
+			return v, nil
+		}
+		return nil, ErrNotCached
+	}
+	return r.block(h, !g.DontFillCache)
 }
 
 // hold gives v's reference to g if g's value lies in it.

@@ -8,6 +8,7 @@
 package sstable
 
 import (
+	"context"
 	"sync"
 
 	"github.com/ashlardb/ashlar/internal/cache"
@@ -22,6 +23,10 @@ type IterOptions struct {
 	// Readahead, when not 0, reads so many bytes at a time into the iterator's own buffer and stays away from the cache,
 	// as befits one who reads everything once.
 	Readahead int
+	// CacheOnly ends the walk with ErrNotCached rather than read the file.
+	CacheOnly bool
+	// Context, if set, is looked at before each block that the file is read for, and its error ends the walk.
+	Context context.Context
 }
 
 // Reading ahead of an iterator through the cache begins after so many blocks in a row were not cached, with so many
@@ -127,6 +132,14 @@ func (i *Iterator) cached(h block.Handle, step int) ([]byte, error) {
 	r := i.r
 	v := r.cache.Get(cache.Key{ID: r.id, Offset: h.Offset})
 	if v == nil {
+		if i.o.CacheOnly {
+			return nil, ErrNotCached
+		}
+		if i.o.Context != nil {
+			if err := i.o.Context.Err(); err != nil {
+				return nil, err
+			}
+		}
 		if step != 1 {
 			i.misses = 0
 		}

@@ -213,6 +213,23 @@ func (t *Tables) MemoryUsage() (n int64) {
 	return n
 }
 
+// Unbounded says whether all tables stay open until they are evicted, so that a reader may be used without its handle
+// by who sees to it that its file is not obsolete.
+func (t *Tables) Unbounded() bool { return t.shards[0].limit < 0 }
+
+// Reader returns the open reader of a table with a handle, or false if it is not open.
+func (t *Tables) Reader(num uint64) (Handle, bool) {
+	s := &t.shards[num%tableShards]
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	e := s.m[num]
+	if e == nil || !e.done.Load() || e.err != nil {
+		return Handle{}, false
+	}
+	e.refs.Add(1)
+	return Handle{e}, true
+}
+
 // Open is how many tables are open.
 func (t *Tables) Open() (n int) {
 	t.each(func(*openTable) { n++ })

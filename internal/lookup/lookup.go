@@ -31,6 +31,9 @@ type Get struct {
 	Kind  kv.Kind
 	Value []byte
 
+	// CacheOnly makes tables answer from memory or not at all, and DontFillCache keeps what they read out of the cache.
+	CacheOnly, DontFillCache bool
+
 	pin *cache.Value
 }
 

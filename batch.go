@@ -1,0 +1,189 @@
+package ashlar
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/ashlardb/ashlar/internal/batch"
+	"github.com/ashlardb/ashlar/memtable"
+)
+
+// maxBatch is the most bytes that a batch may take: what a record of RocksDB's log can say.
+const maxBatch = math.MaxUint32
+
+// maxKey and maxValue are what RocksDB's blocks can hold of a key and a value.
+const (
+	maxKey   = math.MaxUint32 - 16
+	maxValue = math.MaxUint32 - 1
+)
+
+// Batch is a list of writes that are done together or not at all, also across column families. The zero value is ready.
+// A batch is used by one goroutine at a time, and not while it is being written.
+//
+// Its encoded form is RocksDB's WriteBatch.
+type Batch struct {
+	data  []byte // header and records; empty when nothing was added
+	count uint32
+	uses  []use // the families written to, in the order of their first record
+	db    *DB   // of the families given, nil while only the default one was written to
+	saved []savePoint
+}
+
+// use is what a batch needs in one family's memtable.
+type use struct {
+	family uint32
+	bytes  int
+}
+
+type savePoint struct {
+	size  int
+	count uint32
+}
+
+// room checks what is added, and makes the header of an empty batch.
+func (b *Batch) room(cf *ColumnFamily, key, value []byte) (uint32, error) {
+	if len(key) > maxKey {
+		return 0, invalid("a key of %d bytes; the most is %d", len(key), uint32(maxKey))
+	}
+	if len(value) > maxValue {
+		return 0, invalid("a value of %d bytes; the most is %d", len(value), uint32(maxValue))
+	}
+	if uint64(len(b.data))+uint64(len(key))+uint64(len(value))+32 > maxBatch {
+		return 0, invalid("a batch of more than %d bytes", uint32(maxBatch))
+	}
+	var id uint32
+	if cf != nil {
+		if b.db != nil && b.db != cf.db {
+			return 0, invalid("column family %q is of another database than those before it in the batch", cf.name)
+		}
+		b.db, id = cf.db, cf.id
+	}
+	if len(b.data) == 0 {
+		b.data = batch.Init(b.data)
+	}
+	b.count++
+	b.use(id, memtable.MaxEntrySize(len(key), len(value)))
+	return id, nil
+}
+
+func (b *Batch) use(family uint32, bytes int) {
+	for i := range b.uses {
+		if b.uses[i].family == family {
+			b.uses[i].bytes += bytes
+			return
+		}
+	}
+	b.uses = append(b.uses, use{family, bytes})
+}
+
+// Put sets key to value in cf; nil is the default family. Both are copied.
+func (b *Batch) Put(cf *ColumnFamily, key, value []byte) error {
+	id, err := b.room(cf, key, value)
+	if err == nil {
+		b.data = batch.AppendPut(b.data, id, key, value)
+	}
+	return err
+}
+
+// Delete removes key from cf. It is no error if there is no such key.
+func (b *Batch) Delete(cf *ColumnFamily, key []byte) error {
+	id, err := b.room(cf, key, nil)
+	if err == nil {
+		b.data = batch.AppendDelete(b.data, id, key)
+	}
+	return err
+}
+
+// SingleDelete removes key from cf, which was put at most once since it was last deleted; what a key that was
+// overwritten holds after it is not defined. Such a delete goes away together with its put.
+func (b *Batch) SingleDelete(cf *ColumnFamily, key []byte) error {
+	id, err := b.room(cf, key, nil)
+	if err == nil {
+		b.data = batch.AppendSingleDelete(b.data, id, key)
+	}
+	return err
+}
+
+// PutLogData puts a blob into the log that is not written to any family. It is not counted.
+func (b *Batch) PutLogData(blob []byte) error {
+	if uint64(len(b.data))+uint64(len(blob))+32 > maxBatch {
+		return invalid("a batch of more than %d bytes", uint32(maxBatch))
+	}
+	if len(b.data) == 0 {
+		b.data = batch.Init(b.data)
+	}
+	b.data = batch.AppendLogData(b.data, blob)
+	return nil
+}
+
+// SetSavePoint remembers the state of the batch, on top of those remembered before.
+func (b *Batch) SetSavePoint() { b.saved = append(b.saved, savePoint{len(b.data), b.count}) }
+
+// RollbackToSavePoint takes back what was added since the last save point and forgets that. ErrNotFound without one.
+func (b *Batch) RollbackToSavePoint() error {
+	if len(b.saved) == 0 {
+		return fmt.Errorf("save point: %w", ErrNotFound)
+	}
+	s := b.saved[len(b.saved)-1]
+	b.saved = b.saved[:len(b.saved)-1]
+	b.data, b.count = b.data[:s.size], s.count
+	return b.measure()
+}
+
+// PopSavePoint forgets the last save point. ErrNotFound without one.
+func (b *Batch) PopSavePoint() error {
+	if len(b.saved) == 0 {
+		return fmt.Errorf("save point: %w", ErrNotFound)
+	}
+	b.saved = b.saved[:len(b.saved)-1]
+	return nil
+}
+
+// Count is the number of writes in the batch.
+func (b *Batch) Count() int { return int(b.count) }
+
+// Len is the size of the encoded batch in bytes.
+func (b *Batch) Len() int { return max(len(b.data), batch.HeaderSize) }
+
+// Data returns the batch in RocksDB's WriteBatch form, with sequence number 0. It lives until the next change.
+func (b *Batch) Data() []byte {
+	if len(b.data) == 0 {
+		b.data = batch.Init(b.data)
+	}
+	batch.SetHeader(b.data, 0, b.count)
+	return b.data
+}
+
+// SetData makes the batch a copy of p, in RocksDB's WriteBatch form. A p that is not of that form is refused, and the
+// batch stays as it was.
+func (b *Batch) SetData(p []byte) error {
+	if err := batch.Validate(p); err != nil {
+		return fmt.Errorf("%w: %w", ErrInvalidArgument, err)
+	}
+	b.Clear()
+	b.data = append(b.data, p...)
+	b.count = batch.Count(p)
+	return b.measure()
+}
+
+// measure counts anew what the batch needs in each family.
+func (b *Batch) measure() error {
+	b.uses = b.uses[:0]
+	if len(b.data) == 0 {
+		return nil
+	}
+	for r := batch.NewReader(b.data); ; {
+		rec, ok, err := r.Next()
+		if err != nil || !ok {
+			return err
+		}
+		if !rec.LogData {
+			b.use(rec.Family, memtable.MaxEntrySize(len(rec.Key), len(rec.Value)))
+		}
+	}
+}
+
+// Clear empties the batch and keeps its memory.
+func (b *Batch) Clear() {
+	b.data, b.count, b.uses, b.db, b.saved = b.data[:0], 0, b.uses[:0], nil, b.saved[:0]
+}

@@ -1,0 +1,277 @@
+package ashlar
+
+import (
+	"sync/atomic"
+
+	"github.com/ashlardb/ashlar/compaction"
+	"github.com/ashlardb/ashlar/internal/fname"
+	"github.com/ashlardb/ashlar/lsm"
+	"github.com/ashlardb/ashlar/manifest"
+	"github.com/ashlardb/ashlar/memtable"
+	"github.com/ashlardb/ashlar/sstable"
+)
+
+// DefaultColumnFamilyName is the name of the family that every database has.
+const DefaultColumnFamilyName = "default"
+
+// ColumnFamily is a handle to one column family: a key space of its own, with options of its own, that shares the log
+// and the write group with the others, so that a batch may write to several at once. It lives as long as its DB and
+// needs no closing. All methods may be called from many goroutines.
+type ColumnFamily struct {
+	// Constant after the family was made.
+	db      *DB
+	id      uint32
+	name    string
+	opts    ColumnFamilyOptions
+	tree    *lsm.Tree
+	picker  *compaction.Leveled
+	tables  *sstable.FamilyOptions
+	dropped atomic.Bool // stored under db.mu
+
+	// mem is the tree's memtable that takes writes. Owned by the write leader, who alone changes it (with db.mu held).
+	mem  *lsm.Mem
+	hint memtable.Hint // of inserts that the leader does
+	full bool          // in db.full
+
+	// Guarded by db.mu.
+	flushing   bool
+	compacting int // jobs running
+	busy       compaction.Busy
+	stall      stallState
+	pending    uint64 // bytes that compactions have to move
+	manual     int    // CompactRange calls that keep automatic compactions of this family away
+	bottommost bool   // a snapshot was released: look for files that can be rewritten now
+}
+
+// family is the name under which DB embeds its default family.
+type family = ColumnFamily
+
+// Name returns the family's name.
+func (c *ColumnFamily) Name() string { return c.name }
+
+// ID returns the number under which batches and the manifest know the family. It is never given to another.
+func (c *ColumnFamily) ID() uint32 { return c.id }
+
+// Options returns the family's options, defaults filled in.
+func (c *ColumnFamily) Options() ColumnFamilyOptions { return c.opts }
+
+// DefaultColumnFamily returns the family that every database has.
+func (d *DB) DefaultColumnFamily() *ColumnFamily { return d.family }
+
+// ColumnFamily returns a family by name.
+func (d *DB) ColumnFamily(name string) (*ColumnFamily, bool) {
+	for _, c := range *d.families.Load() {
+		if c != nil && c.name == name {
+			return c, true
+		}
+	}
+	return nil, false
+}
+
+// ColumnFamilies returns the families, in the order in which they were made.
+func (d *DB) ColumnFamilies() []*ColumnFamily {
+	var all []*ColumnFamily
+	for _, c := range *d.families.Load() {
+		if c != nil {
+			all = append(all, c)
+		}
+	}
+	return all
+}
+
+// familyByID returns a live family, or nil.
+func (d *DB) familyByID(id uint32) *ColumnFamily {
+	if all := *d.families.Load(); uint64(id) < uint64(len(all)) {
+		return all[id]
+	}
+	return nil
+}
+
+// CreateColumnFamily makes a family, with the options given or, if nil, with those that the database has for its name.
+// It is on disk when the call returns.
+func (d *DB) CreateColumnFamily(name string, o *ColumnFamilyOptions) (*ColumnFamily, error) {
+	if name == "" {
+		return nil, invalid("a column family needs a name")
+	}
+	opts := d.opts.family(name)
+	if o != nil {
+		if err := o.validate(name); err != nil {
+			return nil, err
+		}
+		full := o.withDefaults()
+		opts = &full
+	}
+	var cf *ColumnFamily
+	err := d.exclusive(func() error {
+		if _, ok := d.ColumnFamily(name); ok {
+			return invalid("column family %q exists", name)
+		}
+		id := d.versions.NewFamilyID()
+		var err error
+		if cf, err = d.newFamily(id, name, opts); err != nil {
+			return err
+		}
+		mem, err := cf.newMem(0, d.wals.Current())
+		if err != nil {
+			return err
+		}
+		edit := &manifest.Edit{Family: id, AddFamily: name, Comparer: opts.Comparator.Name}
+		edit.LogNumber = new(d.wals.Current())
+		return d.applyEdits([]*manifest.Edit{edit}, func(vs []*manifest.Version) {
+			cf.openTreeLocked(mem, vs[0])
+			d.addFamilyLocked(cf)
+		})
+	})
+	if err != nil {
+		return nil, during(err, "create column family %q", name)
+	}
+	return cf, d.writeOptionsFile()
+}
+
+// DropColumnFamily removes a family and all it holds. Iterators and snapshots that are open go on reading it; every
+// other use of the handle gives ErrColumnFamilyDropped.
+func (d *DB) DropColumnFamily(cf *ColumnFamily) error {
+	if cf == nil || cf.db != d {
+		return invalid("DropColumnFamily: the family is not of this database")
+	}
+	if cf.id == 0 {
+		return invalid("the default column family cannot be dropped")
+	}
+	err := d.exclusive(func() error {
+		if cf.dropped.Load() {
+			return ErrColumnFamilyDropped
+		}
+		return d.applyEdits([]*manifest.Edit{{Family: cf.id, DropFamily: true}}, func([]*manifest.Version) {
+			cf.dropped.Store(true)
+			d.removeFamilyLocked(cf)
+			cf.tree.CloseLocked()
+			d.updateStallLocked(cf)
+		})
+	})
+	if err != nil {
+		return during(err, "drop column family %q", cf.name)
+	}
+	d.dropLogs()
+	return d.writeOptionsFile()
+}
+
+// ListColumnFamilies returns the names of the families of a database that need not be open.
+func ListColumnFamilies(dir string, o *Options) ([]string, error) {
+	full := o.withDefaults()
+	vs, err := manifest.Recover(full.FS, dir, manifest.Options{})
+	if err != nil {
+		return nil, during(err, "list column families of %s", dir)
+	}
+	defer vs.Close()
+	var names []string
+	for _, f := range vs.Families() {
+		names = append(names, f.Name)
+	}
+	return names, nil
+}
+
+// newFamily makes a handle; its tree is opened once there is a version.
+func (d *DB) newFamily(id uint32, name string, o *ColumnFamilyOptions) (*ColumnFamily, error) {
+	cf := &ColumnFamily{db: d, id: id, name: name, opts: *o}
+	cf.picker = compaction.NewLeveled(o.Comparator, compaction.LeveledOptions{
+		NumLevels:                o.NumLevels,
+		L0Trigger:                o.Level0FileNumCompactionTrigger,
+		MaxBytesForLevelBase:     o.MaxBytesForLevelBase,
+		Multiplier:               o.MaxBytesForLevelMultiplier,
+		TargetFileSizeBase:       o.TargetFileSizeBase,
+		TargetFileSizeMultiplier: o.TargetFileSizeMultiplier,
+		MaxCompactionBytes:       o.MaxCompactionBytes,
+		DynamicLevelBytes:        !o.NoDynamicLevelBytes,
+	})
+	cf.tables = &sstable.FamilyOptions{Comparer: o.Comparator, Filter: o.Table.FilterPolicy}
+	return cf, nil
+}
+
+// openTreeLocked gives the family its tree.
+func (c *ColumnFamily) openTreeLocked(mem *lsm.Mem, v *manifest.Version) {
+	c.mem = mem
+	c.tree = lsm.NewTree(lsm.Options{
+		Comparer: c.opts.Comparator, Tables: c.db.tables, Family: c.tables,
+		OptimizeFiltersForHits: c.opts.OptimizeFiltersForHits, Retire: c.db.retire, Live: &c.db.superversions,
+	}, mem, v)
+	c.pending = c.picker.PendingBytes(v)
+}
+
+// newMem makes a memtable with room for the write buffer, what a group may add to it, and need bytes.
+func (c *ColumnFamily) newMem(need int, log uint64) (*lsm.Mem, error) {
+	size := int(c.opts.WriteBufferSize) + int(c.opts.WriteBufferSize)/8 + groupSlack
+	a, err := memtable.NewArena(max(size, need+groupSlack))
+	if err != nil {
+		return nil, during(err, "memtable of column family %q", c.name)
+	}
+	return lsm.NewMem(memtable.New(c.opts.Comparator, a, log), log), nil
+}
+
+// usable is nil while the family may be used.
+func (c *ColumnFamily) usable() error {
+	if c.db.closed.Load() {
+		return ErrClosed
+	}
+	if c.dropped.Load() {
+		return during(ErrColumnFamilyDropped, "column family %q", c.name)
+	}
+	return nil
+}
+
+// writerOptions are those of a table of this family at a level.
+func (c *ColumnFamily) writerOptions(num uint64, level int, bottommost bool) sstable.WriterOptions {
+	o := &c.opts
+	comp := o.Compression
+	if n := len(o.CompressionPerLevel); n > 0 {
+		comp = o.CompressionPerLevel[min(level, n-1)]
+	}
+	if bottommost && o.BottommostCompression != DefaultCompression {
+		comp = o.BottommostCompression
+	}
+	return sstable.WriterOptions{
+		Comparer: o.Comparator, Filter: o.Table.FilterPolicy,
+		OptimizeFiltersForHits: o.OptimizeFiltersForHits, Bottommost: bottommost,
+		BlockSize: o.Table.BlockSize, BlockRestartInterval: o.Table.BlockRestartInterval,
+		Compression: comp, Checksum: o.Table.Checksum, FormatVersion: o.Table.FormatVersion,
+		FamilyID: c.id, FamilyName: c.name, DBID: c.db.identity, SessionID: c.db.session, FileNumber: num,
+		CreationTime: c.db.now(), FileCreationTime: c.db.now(),
+	}
+}
+
+func (c *ColumnFamily) createTable(num uint64, level int, bottommost bool) (*sstable.Writer, error) {
+	path := c.db.path(fname.Table, num)
+	f, err := c.db.fs.Create(path)
+	if err != nil {
+		return nil, err
+	}
+	return sstable.NewWriter(f, path, c.writerOptions(num, level, bottommost)), nil
+}
+
+// The one-line verbs.
+
+// Put sets key to value.
+func (c *ColumnFamily) Put(key, value []byte, o *WriteOptions) error {
+	w := c.db.single()
+	if err := w.batch.Put(c, key, value); err != nil {
+		return err
+	}
+	return c.db.commitSingle(w, o)
+}
+
+// Delete removes key. It is no error if there is no such key.
+func (c *ColumnFamily) Delete(key []byte, o *WriteOptions) error {
+	w := c.db.single()
+	if err := w.batch.Delete(c, key); err != nil {
+		return err
+	}
+	return c.db.commitSingle(w, o)
+}
+
+// SingleDelete removes a key that was put at most once since it was last deleted; see Batch.SingleDelete.
+func (c *ColumnFamily) SingleDelete(key []byte, o *WriteOptions) error {
+	w := c.db.single()
+	if err := w.batch.SingleDelete(c, key); err != nil {
+		return err
+	}
+	return c.db.commitSingle(w, o)
+}

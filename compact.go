@@ -1,0 +1,298 @@
+package ashlar
+
+import (
+	"context"
+	"time"
+
+	"github.com/ashlardb/ashlar/compaction"
+	"github.com/ashlardb/ashlar/internal/fname"
+	"github.com/ashlardb/ashlar/internal/kv"
+	"github.com/ashlardb/ashlar/lsm"
+	"github.com/ashlardb/ashlar/manifest"
+	"github.com/ashlardb/ashlar/sstable"
+)
+
+// A compaction carries out a plan of the picker: prepare under mu (mark the plan's files busy), run without a lock,
+// install under mu.
+
+// readahead is how much of an input a compaction reads at a time.
+const readahead = 1 << 20
+
+// startCompactionLocked prepares a plan and starts it. done, if set, is told the result once it is installed.
+func (d *DB) startCompactionLocked(cf *ColumnFamily, plan *compaction.Plan, done func(error)) {
+	cf.busy.Start(plan)
+	cf.compacting++
+	d.compactions++
+	sv := cf.tree.Acquire() // keeps the input files alive
+	go d.compact(cf, sv, plan, done)
+}
+
+// compact runs and installs.
+func (d *DB) compact(cf *ColumnFamily, sv *lsm.Superversion, plan *compaction.Plan, done func(error)) {
+	start := time.Now()
+	res, err := d.runCompaction(cf, plan)
+	sv.Release()
+	info := CompactionInfo{
+		ColumnFamily: cf.name, Reason: plan.Reason.String(), OutputLevel: plan.OutputLevel,
+		BytesRead: res.BytesRead, BytesWritten: res.BytesWritten, Duration: time.Since(start), Err: err,
+	}
+	for _, in := range plan.Inputs {
+		for _, f := range in.Files {
+			info.Inputs = append(info.Inputs, f.Num)
+		}
+	}
+	for _, f := range res.Files {
+		info.Outputs = append(info.Outputs, f.Num)
+	}
+	d.log.Info("compaction", "family", cf.name, "plan", plan.String(), "outputs", len(res.Files), "read", res.BytesRead,
+		"written", res.BytesWritten, "took", info.Duration, "error", err)
+	if err == nil {
+		d.counters.compactions.Add(1)
+		d.counters.compactBytesRead.Add(res.BytesRead)
+		d.counters.compactBytesWritten.Add(res.BytesWritten)
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	cf.busy.Done(plan)
+	cf.compacting--
+	d.compactions--
+	if err != nil && d.ctx.Err() == nil && !cf.dropped.Load() {
+		d.setBackgroundErrorLocked(reasonCompaction, during(err, "compact column family %q", cf.name))
+	}
+	d.eventLocked(func() {
+		if tell := d.opts.Listener.OnCompactionCompleted; tell != nil {
+			tell(info)
+		}
+	})
+	if done != nil {
+		done(err)
+	}
+	d.scheduleLocked()
+	d.cond.Broadcast()
+}
+
+func (d *DB) runCompaction(cf *ColumnFamily, plan *compaction.Plan) (compaction.Result, error) {
+	var res compaction.Result
+	var err error
+	if plan.Kind == compaction.Rewrite {
+		env := d.env(cf, plan.OutputLevel, plan.Bottommost, d.snapshots.list())
+		if res, err = compaction.Run(d.ctx, plan, env); err != nil {
+			d.discard(res)
+			return res, err
+		}
+		if err := d.adopt(cf, res.Files); err != nil {
+			d.discard(res)
+			return res, err
+		}
+	}
+	edit := res.Edit(plan)
+	edit.Family = cf.id
+	err = d.versions.Apply([]*manifest.Edit{edit}, func(vs []*manifest.Version) {
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		if vs[0] == nil || cf.dropped.Load() {
+			return
+		}
+		cf.tree.InstallLocked(vs[0])
+		d.updateStallLocked(cf)
+	})
+	d.obsoleteManifests()
+	return res, during(err, "write the manifest")
+}
+
+// discard removes the files of a job that failed before the manifest knew them.
+func (d *DB) discard(res compaction.Result) {
+	nums := res.Remove
+	for _, f := range res.Files {
+		nums = append(nums, f.Num)
+	}
+	d.obsolete(fname.Table, nums...)
+}
+
+// adopt makes new tables' names safe and opens them: one that cannot be read must not take the place of its inputs.
+func (d *DB) adopt(cf *ColumnFamily, files []*manifest.File) error {
+	if len(files) == 0 {
+		return nil
+	}
+	if err := d.fs.SyncDir(d.dir); err != nil {
+		return err
+	}
+	for _, f := range files {
+		h, err := d.tables.Get(f.Num, f.Size, f.LargestSeq, cf.tables)
+		if err != nil {
+			return err
+		}
+		h.Release()
+	}
+	return nil
+}
+
+// env gives a job its means: how tables are opened and made.
+func (d *DB) env(cf *ColumnFamily, level int, bottommost bool, snapshots []kv.Seq) compaction.Env {
+	return compaction.Env{
+		Comparer:  cf.opts.Comparator,
+		Snapshots: snapshots,
+		Now:       d.now,
+		Open: func(f *manifest.File) (kv.Iterator, error) {
+			h, err := d.tables.Get(f.Num, f.Size, f.LargestSeq, cf.tables)
+			if err != nil {
+				return nil, err
+			}
+			return &jobIter{h.Reader().NewIter(sstable.IterOptions{Readahead: readahead}), h}, nil
+		},
+		Create: func() (*sstable.Writer, uint64, error) {
+			num := d.versions.NewFileNum()
+			w, err := cf.createTable(num, level, bottommost)
+			return w, num, err
+		},
+	}
+}
+
+// jobIter is a table's iterator with the handle that keeps the table open.
+type jobIter struct {
+	*sstable.Iterator
+	h sstable.Handle
+}
+
+func (i *jobIter) Close() error {
+	err := i.Iterator.Close()
+	i.h.Release()
+	return err
+}
+
+// CompactRange compacts all of begin <= key <= end, nil being open, down to the deepest level that holds any of it, and
+// waits for that. Automatic compactions of the family wait meanwhile.
+func (c *ColumnFamily) CompactRange(ctx context.Context, begin, end []byte, o *CompactRangeOptions) error {
+	d := c.db
+	if err := c.usable(); err != nil {
+		return err
+	}
+	if o == nil {
+		o = &CompactRangeOptions{}
+	}
+	if err := d.Flush(ctx, nil, c); err != nil {
+		return err
+	}
+	defer d.wakeAt(ctx)()
+	d.mu.Lock()
+	c.manual++
+	d.manual++
+	defer func() {
+		c.manual--
+		d.manual--
+		d.scheduleLocked()
+		d.cond.Broadcast()
+		d.mu.Unlock()
+	}()
+	return c.compactRangeLocked(ctx, begin, end, o)
+}
+
+// compactRangeLocked works down level by level. Level 0 goes to the base level, each deeper one to the next, as far as
+// the data reached when it began; the deepest is rewritten in place only when forced.
+func (c *ColumnFamily) compactRangeLocked(ctx context.Context, begin, end []byte, o *CompactRangeOptions) error {
+	v := c.tree.VersionLocked()
+	r := kv.Range{Start: begin, End: end, EndInclusive: true}
+	deepest := 0
+	for n := range v.NumLevels() {
+		if len(v.Overlapping(n, r)) > 0 {
+			deepest = n
+		}
+	}
+	done := false // something was written to the bottom just now
+	for level := 0; level <= deepest; level++ {
+		output := level + 1
+		switch {
+		case level == 0:
+			output, _ = c.picker.Targets(v)
+			output = max(output, 1)
+			deepest = max(deepest, 1)
+		case level == deepest && (done || !o.ForceBottommost):
+			return nil
+		case level == deepest:
+			output = level
+		}
+		moved, err := c.compactLevelLocked(ctx, level, output, begin, end)
+		if err != nil {
+			return err
+		}
+		done = moved && output >= deepest
+		if level == 0 {
+			if moved {
+				deepest = max(deepest, output)
+			}
+			level = output - 1 // what lies between is empty
+		}
+		v = c.tree.VersionLocked()
+	}
+	return nil
+}
+
+// compactLevelLocked compacts what a level holds of the range into output, a bounded piece at a time.
+func (c *ColumnFamily) compactLevelLocked(ctx context.Context, level, output int, begin, end []byte) (moved bool, err error) {
+	d := c.db
+	for {
+		if err := c.jobError(ctx); err != nil {
+			return moved, err
+		}
+		plan, next, wait := c.picker.PickRange(c.tree.VersionLocked(), level, output, begin, end, &c.busy)
+		if wait {
+			d.cond.Wait()
+			continue
+		}
+		if plan == nil {
+			return moved, nil
+		}
+		moved = true
+		var result error
+		finished := false
+		d.startCompactionLocked(c, plan, func(err error) { result, finished = err, true })
+		for !finished {
+			d.cond.Wait()
+		}
+		if result != nil {
+			return moved, c.readError(result)
+		}
+		if next == nil {
+			return moved, nil
+		}
+		begin = next
+	}
+}
+
+// jobError says why a job should not go on.
+func (c *ColumnFamily) jobError(ctx context.Context) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if err := c.usable(); err != nil {
+		return err
+	}
+	if c.db.closing {
+		return ErrClosed
+	}
+	if e := c.db.bgError.Load(); e != nil {
+		return e
+	}
+	return nil
+}
+
+// WaitForCompact returns when nothing is left to flush or compact, of what is done without being asked.
+func (d *DB) WaitForCompact(ctx context.Context) error {
+	defer d.wakeAt(ctx)()
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for {
+		if err := d.family.jobError(ctx); err != nil {
+			return err
+		}
+		d.scheduleLocked()
+		waiting := d.flushes + d.compactions
+		for _, cf := range d.ColumnFamilies() {
+			waiting += len(cf.tree.ImmLocked())
+		}
+		if waiting == 0 {
+			return nil
+		}
+		d.cond.Wait()
+	}
+}

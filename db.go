@@ -1,0 +1,270 @@
+package ashlar
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/ashlardb/ashlar/internal/batch"
+	"github.com/ashlardb/ashlar/internal/fname"
+	"github.com/ashlardb/ashlar/internal/kv"
+	"github.com/ashlardb/ashlar/manifest"
+	"github.com/ashlardb/ashlar/sstable"
+	"github.com/ashlardb/ashlar/vfs"
+	"github.com/ashlardb/ashlar/wal"
+	"github.com/ashlardb/ashlar/writegroup"
+)
+
+// DB is an open database. It has the verbs of its default column family. All methods may be called from many
+// goroutines.
+//
+// Lock order: the leader's role in writes, then the manifest's lock, then mu, then leaves (snapshots, handles, cleaner,
+// and the locks of parts). Nothing is read or written, and no callback of the user's is called, with mu held. Flushes and
+// compactions never wait for the leader; the leader may wait for them, on cond.
+type DB struct {
+	*family // the default family
+
+	// Constant after Open.
+	opts     Options
+	dir      string
+	walDir   string
+	fs       vfs.FS
+	lock     io.Closer // of the file LOCK
+	identity string    // IDENTITY
+	session  string    // new with each Open; with identity and a file's number it names a table for all time
+	cache    *Cache
+	tables   *sstable.Tables
+	versions *manifest.VersionSet
+	wals     *wal.Set
+	writes   *writegroup.Queue[*commit]
+	log      *slog.Logger
+	logFile  io.Closer
+	commits  sync.Pool
+	ctx      context.Context // of background work; cancelled by Close
+	cancel   context.CancelFunc
+	finished chan struct{} // closed when the database is closed for good
+	told     chan struct{} // closed when the listener has been told the last event
+
+	// Atomics.
+	visible       atomic.Uint64                   // sequence number that readers use; stored by Publish
+	closed        atomic.Bool                     // stored by Close
+	families      atomic.Pointer[[]*ColumnFamily] // by id, nil for dropped ones; stored under mu
+	bgError       atomic.Pointer[backgroundError] // stored under mu
+	stalled       atomic.Uint32                   // stall.kind, for the leader's quick look; stored under mu
+	maxTotalWAL   atomic.Uint64                   // stored under mu
+	superversions atomic.Int64                    // not yet freed
+	counters      counters
+
+	// Owned by the write leader, and by whoever has the queue to itself (exclusive).
+	lastSeq    kv.Seq // last number given out
+	header     [batch.HeaderSize]byte
+	parts      [][]byte
+	full       []*ColumnFamily // whose memtable is to be switched
+	lastGroup  int             // bytes of the last group, which pay for the next one's delay
+	groupNeeds int             // memtable bytes that the members of the group being formed need
+	spread     bool            // the group inserts in parallel; members read it after the leader woke them
+
+	// Guarded by mu. cond tells of every change that someone may wait for.
+	mu          sync.Mutex
+	cond        sync.Cond
+	opened      bool
+	closing     bool
+	flushes     int // running
+	compactions int // running
+	manual      int // CompactRange calls under way
+	turn        int // whose compaction is looked for first
+	stall       stallState
+	delays      delayer
+	retry       *time.Timer
+	events      []func()
+	eventCond   sync.Cond
+	eventsEnded bool
+
+	// With locks of their own.
+	snapshots snapshotList
+	handles   handleSet
+	cleaner   cleaner
+	resuming  semaphore
+	optionsMu sync.Mutex // writing of the OPTIONS file
+}
+
+// semaphore is a mutex that one can give up waiting for.
+type semaphore chan struct{}
+
+func (s semaphore) lock(ctx context.Context) error {
+	select {
+	case s <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (s semaphore) unlock() { <-s }
+
+func (d *DB) visibleSeq() kv.Seq { return kv.Seq(d.visible.Load()) }
+
+// LatestSequenceNumber is the number of the last write that reads see.
+func (d *DB) LatestSequenceNumber() uint64 { return d.visible.Load() }
+
+func (d *DB) now() uint64 { return uint64(time.Now().Unix()) }
+
+// path returns where a file is.
+func (d *DB) path(kind fname.Kind, num uint64) string {
+	if kind == fname.Log {
+		return d.fs.Join(d.walDir, fname.Make(kind, num))
+	}
+	return d.fs.Join(d.dir, fname.Make(kind, num))
+}
+
+// addFamilyLocked makes a family known.
+func (d *DB) addFamilyLocked(cf *ColumnFamily) {
+	old := *d.families.Load()
+	all := make([]*ColumnFamily, max(len(old), int(cf.id)+1))
+	copy(all, old)
+	all[cf.id] = cf
+	d.setFamiliesLocked(all)
+}
+
+func (d *DB) removeFamilyLocked(cf *ColumnFamily) {
+	all := append([]*ColumnFamily(nil), *d.families.Load()...)
+	all[cf.id] = nil
+	d.setFamiliesLocked(all)
+}
+
+func (d *DB) setFamiliesLocked(all []*ColumnFamily) {
+	d.families.Store(&all)
+	limit := d.opts.MaxTotalWALSize
+	if limit == 0 {
+		for _, cf := range all {
+			if cf != nil {
+				limit += 4 * cf.opts.WriteBufferSize * uint64(cf.opts.MaxWriteBufferNumber)
+			}
+		}
+	}
+	d.maxTotalWAL.Store(limit)
+}
+
+// applyEdits writes edits to the manifest and runs install with the new versions, under mu.
+func (d *DB) applyEdits(edits []*manifest.Edit, install func([]*manifest.Version)) error {
+	err := d.versions.Apply(edits, func(vs []*manifest.Version) {
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		install(vs)
+	})
+	d.obsoleteManifests()
+	if err != nil {
+		return d.setBackgroundError(reasonManifest, during(err, "write the manifest"))
+	}
+	return nil
+}
+
+// SyncWAL makes every write that has returned survive a power cut, those without the log excepted.
+func (d *DB) SyncWAL(ctx context.Context) error {
+	if err := d.writable(); err != nil {
+		return err
+	}
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if err := d.wals.Sync(); err != nil {
+		return d.setBackgroundError(reasonLog, during(err, "sync the log"))
+	}
+	d.counters.walSyncs.Add(1)
+	return nil
+}
+
+// FlushWAL hands what is written to the operating system, which each write does by itself, and with sync is SyncWAL.
+func (d *DB) FlushWAL(sync bool) error {
+	if sync {
+		return d.SyncWAL(context.Background())
+	}
+	return d.writable()
+}
+
+// Close ends the use of the database: calls in flight are waited for, background work is stopped, and writes that are in
+// no log are flushed. Every call after it gives ErrClosed, a second Close included.
+//
+// With an iterator or a pinned value still open it returns ErrBusy and says which: no call gets in any more, and the last
+// of them, when it is closed, finishes the job. Nothing that they show is taken away before.
+func (d *DB) Close() error {
+	if !d.closed.CompareAndSwap(false, true) {
+		return ErrClosed
+	}
+	// With the queue to ourselves every write that got in is done, and none gets in any more.
+	unlogged := false
+	err := d.writes.Exclusive(func() error {
+		for _, cf := range d.ColumnFamilies() {
+			unlogged = unlogged || cf.unlogged()
+		}
+		return nil
+	})
+	if unlogged && d.bgError.Load() == nil {
+		err = errors.Join(err, d.flushUnlogged())
+	}
+	d.mu.Lock()
+	d.closing = true
+	if d.retry != nil {
+		d.retry.Stop()
+	}
+	d.cond.Broadcast()
+	d.mu.Unlock()
+	d.cancel()
+
+	d.mu.Lock()
+	for d.flushes+d.compactions+d.manual > 0 {
+		d.cond.Wait()
+	}
+	for _, cf := range d.ColumnFamilies() {
+		cf.tree.CloseLocked()
+	}
+	d.eventsEnded = true
+	d.eventCond.Signal()
+	d.mu.Unlock()
+	<-d.told
+
+	if d.bgError.Load() == nil {
+		err = errors.Join(err, during(d.wals.Sync(), "sync the log"))
+	}
+	err = errors.Join(err, d.wals.Close(), d.versions.Close())
+	busy := d.handles.busy()
+	d.cleaner.mu.Lock()
+	d.cleaner.closing = true
+	d.cleaner.cond.Broadcast()
+	d.cleaner.mu.Unlock()
+	if busy != nil {
+		return errors.Join(busy, err)
+	}
+	<-d.finished
+	return err
+}
+
+// finish lets go of what readers needed. The cleaner calls it when the last of them is gone.
+func (d *DB) finish() {
+	d.tables.Close()
+	d.log.Info("closed")
+	if d.logFile != nil {
+		d.logFile.Close()
+	}
+	d.lock.Close()
+	close(d.finished)
+}
+
+// unlogged says whether a memtable holds what no log holds.
+func (c *ColumnFamily) unlogged() bool {
+	sv := c.tree.Acquire()
+	if sv == nil {
+		return false
+	}
+	defer sv.Release()
+	for _, m := range sv.Mems() {
+		if m.Unlogged.Load() {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,152 @@
+package ashlar
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/ashlardb/ashlar/internal/corrupt"
+	"github.com/ashlardb/ashlar/internal/kv"
+	"github.com/ashlardb/ashlar/internal/lookup"
+	"github.com/ashlardb/ashlar/lsm"
+	"github.com/ashlardb/ashlar/sstable"
+)
+
+// view is the one place where a read fixes what it sees: first the superversion, then the sequence number. The other
+// way round, a version of a key could be overwritten and flushed away in between (facebook/rocksdb#1816, #6973).
+func (c *ColumnFamily) view(o *ReadOptions) (*lsm.Superversion, kv.Seq, error) {
+	sv := c.tree.Acquire()
+	if sv == nil {
+		return nil, 0, c.unusable()
+	}
+	if o != nil && o.Snapshot != nil {
+		if o.Snapshot.db != c.db {
+			sv.Release()
+			return nil, 0, invalid("the snapshot is of another database")
+		}
+		return sv, o.Snapshot.seq, nil
+	}
+	return sv, c.db.visibleSeq(), nil
+}
+
+// unusable says why the family's tree is gone.
+func (c *ColumnFamily) unusable() error {
+	if err := c.usable(); err != nil {
+		return err
+	}
+	return ErrClosed
+}
+
+// Get returns a copy of key's value. ErrNotFound if there is none.
+func (c *ColumnFamily) Get(key []byte, o *ReadOptions) ([]byte, error) {
+	return c.AppendGet(nil, key, o)
+}
+
+// AppendGet appends key's value to dst and returns the result; it allocates nothing if the value fits. On an error,
+// ErrNotFound included, it returns dst as it was.
+func (c *ColumnFamily) AppendGet(dst, key []byte, o *ReadOptions) ([]byte, error) {
+	sv, seq, err := c.view(o)
+	if err != nil {
+		return dst, err
+	}
+	g := lookup.Get{User: key, Seq: seq}
+	setTier(&g, o)
+	err = sv.Get(&g)
+	if err == nil && g.State == lookup.Found {
+		if dst == nil {
+			dst = make([]byte, 0, len(g.Value))
+		}
+		dst = append(dst, g.Value...)
+		g.Release()
+		sv.Release()
+		return dst, nil
+	}
+	g.Release()
+	sv.Release()
+	return dst, c.failedGet(&g, err)
+}
+
+// setTier passes on how the read is to be done.
+func setTier(g *lookup.Get, o *ReadOptions) {
+	if o != nil {
+		g.CacheOnly, g.DontFillCache = o.ReadTier == BlockCacheTier, o.DontFillCache
+	}
+}
+
+// failedGet is the error of a read that found no value.
+func (c *ColumnFamily) failedGet(g *lookup.Get, err error) error {
+	switch {
+	case err != nil:
+		return c.readError(err)
+	case g.State == lookup.Unsupported:
+		return fmt.Errorf("column family %q: key %q is a %v: %w", c.name, g.User, g.Kind, ErrNotSupported)
+	}
+	return ErrNotFound
+}
+
+// readError gives an error from below its sentinel, and says whose data it was.
+func (c *ColumnFamily) readError(err error) error {
+	if errors.Is(err, sstable.ErrNotCached) {
+		return ErrIncomplete
+	}
+	if e, ok := errors.AsType[*corrupt.Error](err); ok && e.ColumnFamily == "" {
+		e.ColumnFamily = c.name
+	}
+	return classify(err)
+}
+
+// GetPinned calls fn with key's value in place, without a copy. The value must not be changed, nor used after fn has
+// returned. It returns fn's error, or ErrNotFound without having called it. A Close meanwhile gives ErrBusy, and fn's
+// return finishes it.
+func (c *ColumnFamily) GetPinned(key []byte, o *ReadOptions, fn func(value []byte) error) error {
+	sv, seq, err := c.view(o)
+	if err != nil {
+		return err
+	}
+	g := lookup.Get{User: key, Seq: seq}
+	setTier(&g, o)
+	err = sv.Get(&g)
+	if err == nil && g.State == lookup.Found {
+		h := c.db.handles.add(handlePinned, c.name)
+		defer func() {
+			g.Release()
+			sv.Release()
+			c.db.closeHandle(handlePinned, h)
+		}()
+		return fn(g.Value)
+	}
+	g.Release()
+	sv.Release()
+	return c.failedGet(&g, err)
+}
+
+// MultiGet gets many keys as of one moment. values[i] is a copy of keys[i]'s value and errs[i] its error, ErrNotFound
+// if there is none.
+func (c *ColumnFamily) MultiGet(keys [][]byte, o *ReadOptions) (values [][]byte, errs []error) {
+	values, errs = make([][]byte, len(keys)), make([]error, len(keys))
+	c.MultiGetTo(values, keys, errs, o)
+	return values, errs
+}
+
+// MultiGetTo is MultiGet into the caller's slices: values[i] is emptied and appended to, so that its array is used
+// again. All three have the same length.
+func (c *ColumnFamily) MultiGetTo(values, keys [][]byte, errs []error, o *ReadOptions) {
+	sv, seq, err := c.view(o)
+	if err != nil {
+		for i := range errs {
+			errs[i] = err
+		}
+		return
+	}
+	defer sv.Release()
+	for i, key := range keys {
+		g := lookup.Get{User: key, Seq: seq}
+		setTier(&g, o)
+		err := sv.Get(&g)
+		if err == nil && g.State == lookup.Found {
+			values[i], errs[i] = append(values[i][:0], g.Value...), nil
+		} else {
+			values[i], errs[i] = values[i][:0], c.failedGet(&g, err)
+		}
+		g.Release()
+	}
+}

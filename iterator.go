@@ -1,0 +1,366 @@
+package ashlar
+
+import (
+	"bytes"
+	"iter"
+
+	"github.com/ashlardb/ashlar/internal/kv"
+	"github.com/ashlardb/ashlar/lsm"
+)
+
+// Iterator walks the keys of a family in order, as of the moment it was made (or of its snapshot). It stands on an entry
+// or on none (Valid). A new iterator stands on none; Next and Prev of such a one go to the first and the last entry.
+//
+// One goroutine at a time. It must be closed, and holds on to memtables and files until then.
+type Iterator struct {
+	cf     *ColumnFamily
+	sv     *lsm.Superversion
+	it     kv.Iterator
+	seq    kv.Seq
+	lower  []byte // nil: open
+	upper  []byte
+	opts   ReadOptions
+	handle *handle
+
+	// How the internal iterator stands to the entry shown:
+	//
+	//	forward   it stands on the entry that is shown
+	//	backward  it stands on before, the entry in front of every version of the key that is shown; nil: there is none
+	dir    direction
+	valid  bool
+	err    error
+	before *kv.Entry
+	key    []byte // the user key shown: own memory
+	value  []byte // forward: the internal iterator's; backward: saved
+	saved  []byte
+}
+
+type direction uint8
+
+const (
+	forward direction = iota
+	backward
+)
+
+// NewIterator returns an iterator over the family. It is never nil: if it cannot be made, Error says why.
+func (c *ColumnFamily) NewIterator(o *ReadOptions) *Iterator {
+	i := &Iterator{cf: c}
+	if o != nil {
+		i.opts = *o
+		i.lower = bytes.Clone(o.IterateLowerBound)
+		i.upper = bytes.Clone(o.IterateUpperBound)
+	}
+	i.open(o)
+	return i
+}
+
+// open gives the iterator what it reads.
+func (i *Iterator) open(o *ReadOptions) {
+	sv, seq, err := i.cf.view(o)
+	if err != nil {
+		i.err = err
+		return
+	}
+	i.sv, i.seq = sv, seq
+	i.it = sv.NewIter(lsm.IterOptions{
+		DontFillCache: i.opts.DontFillCache, CacheOnly: i.opts.ReadTier == BlockCacheTier, Context: i.opts.Context,
+	})
+	i.handle = i.cf.db.handles.add(handleIterator, i.cf.name)
+	if i.cf.db.closed.Load() {
+		// Close may have counted the open handles before this one came in.
+		i.release()
+		i.err = ErrClosed
+	}
+}
+
+// Range returns an iterator over begin <= key < end; nil is open.
+func (c *ColumnFamily) Range(begin, end []byte, o *ReadOptions) *Iterator {
+	r := ReadOptions{}
+	if o != nil {
+		r = *o
+	}
+	r.IterateLowerBound, r.IterateUpperBound = begin, end
+	return c.NewIterator(&r)
+}
+
+// Prefix returns an iterator over the keys that begin with p. The order must be bytewise.
+func (c *ColumnFamily) Prefix(p []byte, o *ReadOptions) *Iterator {
+	if !c.opts.Comparator.IsBytewise() {
+		return &Iterator{cf: c, err: invalid("Prefix needs the bytewise order; family %q has %s", c.name, c.opts.Comparator.Name)}
+	}
+	return c.Range(p, afterPrefix(p), o)
+}
+
+// afterPrefix returns the first key after all that begin with p, or nil if there is none.
+func afterPrefix(p []byte) []byte {
+	end := bytes.Clone(p)
+	for n := len(end); n > 0; n-- {
+		if end[n-1]++; end[n-1] != 0 {
+			return end[:n]
+		}
+	}
+	return nil
+}
+
+// Valid says whether the iterator stands on an entry.
+func (i *Iterator) Valid() bool { return i.valid }
+
+// Key returns the key. It lives until the next move.
+func (i *Iterator) Key() []byte { return i.key }
+
+// Value returns the value. It lives until the next move.
+func (i *Iterator) Value() []byte { return i.value }
+
+// Error returns what ended the walk before its time, nil at a plain end. Seeking again tries again.
+func (i *Iterator) Error() error { return i.err }
+
+// usable is false, with the error set, once the database is closed.
+func (i *Iterator) usable() bool {
+	i.valid = false
+	if i.it == nil {
+		return false
+	}
+	if i.cf.db.closed.Load() {
+		i.err = ErrClosed
+		return false
+	}
+	i.err = nil
+	return true
+}
+
+// SeekToFirst goes to the first entry, and returns Valid.
+func (i *Iterator) SeekToFirst() bool {
+	if !i.usable() {
+		return false
+	}
+	i.dir = forward
+	if i.lower != nil {
+		return i.showNext(i.it.SeekGE(kv.SeekKey(i.lower, i.seq), nil), false)
+	}
+	return i.showNext(i.it.First(), false)
+}
+
+// SeekToLast goes to the last entry.
+func (i *Iterator) SeekToLast() bool {
+	if !i.usable() {
+		return false
+	}
+	i.dir = backward
+	if i.upper != nil {
+		return i.showPrev(i.it.SeekLT(kv.SeekKey(i.upper, kv.MaxSeq)))
+	}
+	return i.showPrev(i.it.Last())
+}
+
+// Seek goes to the first entry with a key >= key.
+func (i *Iterator) Seek(key []byte) bool {
+	if !i.usable() {
+		return false
+	}
+	if i.lower != nil && i.cmp(key, i.lower) < 0 {
+		key = i.lower
+	}
+	i.dir = forward
+	return i.showNext(i.it.SeekGE(kv.SeekKey(key, i.seq), nil), false)
+}
+
+// SeekForPrev goes to the last entry with a key <= key.
+func (i *Iterator) SeekForPrev(key []byte) bool {
+	if !i.usable() {
+		return false
+	}
+	i.dir = backward
+	if i.upper != nil && i.cmp(key, i.upper) >= 0 {
+		return i.showPrev(i.it.SeekLT(kv.SeekKey(i.upper, kv.MaxSeq)))
+	}
+	// The oldest version that there could be of key is the last that may be shown.
+	return i.showPrev(i.it.SeekLT(kv.Key{User: key}))
+}
+
+// Next goes to the next entry.
+func (i *Iterator) Next() bool {
+	if !i.valid {
+		if i.err != nil || i.dir == forward && i.key != nil {
+			return false
+		}
+		return i.SeekToFirst()
+	}
+	if !i.usable() {
+		return false
+	}
+	if i.dir == backward {
+		// The internal iterator stands before the versions of key: step over them.
+		i.dir = forward
+		return i.showNext(i.it.SeekGE(kv.SeekKey(i.key, kv.MaxSeq), nil), true)
+	}
+	return i.showNext(i.it.Next(), true)
+}
+
+// Prev goes to the entry before.
+func (i *Iterator) Prev() bool {
+	if !i.valid {
+		if i.err != nil || i.dir == backward && i.key != nil {
+			return false
+		}
+		return i.SeekToLast()
+	}
+	if !i.usable() {
+		return false
+	}
+	if i.dir == forward {
+		i.dir = backward
+		return i.showPrev(i.it.SeekLT(kv.SeekKey(i.key, kv.MaxSeq)))
+	}
+	return i.showPrev(i.before)
+}
+
+func (i *Iterator) cmp(a, b []byte) int { return i.cf.opts.Comparator.CompareUser(a, b) }
+
+// maxSequentialSkip is how many versions of one key are stepped over before a seek to the end of them
+// (max_sequential_skip_in_iterations).
+const maxSequentialSkip = 8
+
+// showNext shows the first entry from e on that the reader may see: the newest visible version of a user key that is
+// not a tombstone. With skip, versions of the key last shown are passed over.
+func (i *Iterator) showNext(e *kv.Entry, skip bool) bool {
+	for skipped := 0; e != nil; e = i.it.Next() {
+		if skip && bytes.Equal(e.Key.User, i.key) {
+			if skipped++; skipped == maxSequentialSkip {
+				e = i.it.SeekGE(kv.Key{User: i.key}, nil)
+				if e == nil {
+					break
+				}
+				if bytes.Equal(e.Key.User, i.key) {
+					continue
+				}
+			} else {
+				continue
+			}
+		}
+		if e.Key.Seq() > i.seq {
+			continue
+		}
+		if i.upper != nil && i.cmp(e.Key.User, i.upper) >= 0 {
+			break
+		}
+		i.key = append(i.key[:0], e.Key.User...)
+		switch e.Key.Kind() {
+		case kv.KindValue:
+			i.value, i.valid = e.Value, true
+			return true
+		case kv.KindDelete, kv.KindSingleDel:
+			skip, skipped = true, 0
+		default:
+			i.err = i.cf.unsupported(e.Key)
+			return false
+		}
+	}
+	return i.end(e)
+}
+
+// showPrev shows the last entry from e backwards that the reader may see. Versions of one user key come oldest first in
+// this direction, so the newest visible one is known only when the internal iterator has left the key.
+func (i *Iterator) showPrev(e *kv.Entry) bool {
+	found := false
+	var kind kv.Kind
+	for ; e != nil; e = i.it.Prev() {
+		if found && !bytes.Equal(e.Key.User, i.key) {
+			if kind == kv.KindValue {
+				break
+			}
+			found = false
+		}
+		if !found && i.lower != nil && i.cmp(e.Key.User, i.lower) < 0 {
+			break
+		}
+		if e.Key.Seq() > i.seq {
+			continue
+		}
+		kind = e.Key.Kind()
+		switch kind {
+		case kv.KindValue:
+			i.saved = append(i.saved[:0], e.Value...)
+		case kv.KindDelete, kv.KindSingleDel:
+		default:
+			i.key = append(i.key[:0], e.Key.User...)
+			i.err = i.cf.unsupported(e.Key)
+			return false
+		}
+		if !found {
+			i.key = append(i.key[:0], e.Key.User...)
+			found = true
+		}
+	}
+	if found && kind == kv.KindValue && i.it.Err() == nil {
+		i.before, i.value, i.valid = e, i.saved, true
+		return true
+	}
+	return i.end(e)
+}
+
+// end notes why the walk is over.
+func (i *Iterator) end(e *kv.Entry) bool {
+	if i.key == nil {
+		i.key = []byte{}
+	}
+	if e == nil {
+		if err := i.it.Err(); err != nil {
+			i.err = i.cf.readError(err)
+		}
+	}
+	return false
+}
+
+func (c *ColumnFamily) unsupported(k kv.Key) error {
+	return during(ErrNotSupported, "column family %q: key %q is a %v", c.name, k.User, k.Kind())
+}
+
+// Refresh makes the iterator show the database as it is now, or as of s. It then stands on no entry.
+func (i *Iterator) Refresh(s *Snapshot) error {
+	if i.it == nil {
+		if i.err == nil {
+			return ErrClosed
+		}
+		return i.err
+	}
+	i.release()
+	i.opts.Snapshot = s
+	i.valid, i.err, i.key, i.dir = false, nil, nil, forward
+	i.open(&i.opts)
+	return i.err
+}
+
+// All walks from the first entry to the last. It stops early at an error: look at Error after the loop.
+func (i *Iterator) All() iter.Seq2[[]byte, []byte] {
+	return func(yield func(k, v []byte) bool) {
+		for ok := i.SeekToFirst(); ok && yield(i.key, i.value); ok = i.Next() {
+		}
+	}
+}
+
+// Backward walks from the last entry to the first, as All does.
+func (i *Iterator) Backward() iter.Seq2[[]byte, []byte] {
+	return func(yield func(k, v []byte) bool) {
+		for ok := i.SeekToLast(); ok && yield(i.key, i.value); ok = i.Prev() {
+		}
+	}
+}
+
+// Close lets go of what the iterator holds and returns Error. Closing again does nothing.
+func (i *Iterator) Close() error {
+	i.valid = false
+	i.release()
+	return i.err
+}
+
+func (i *Iterator) release() {
+	if i.it == nil {
+		return
+	}
+	if err := i.it.Close(); err != nil && i.err == nil {
+		i.err = i.cf.readError(err)
+	}
+	i.it = nil
+	i.sv.Release()
+	i.cf.db.closeHandle(handleIterator, i.handle)
+}

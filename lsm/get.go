@@ -1,0 +1,85 @@
+package lsm
+
+import (
+	"fmt"
+
+	"github.com/ashlardb/ashlar/internal/lookup"
+	"github.com/ashlardb/ashlar/manifest"
+)
+
+// Get walks down the tree, newest first, until g knows its answer: memtables, then the files of level 0 newest first,
+// then in each deeper level the one file whose range holds the key. Files that RocksDB wrote may split the versions of
+// one user key over neighbours; then the next file is looked at too.
+func (s *Superversion) Get(g *lookup.Get) error {
+	if s.mem.Get(g) {
+		return nil
+	}
+	for _, m := range s.imm {
+		if m.Get(g) {
+			return nil
+		}
+	}
+	cmp := s.tree.cmp
+	for n := 0; n <= s.lastNon; n++ {
+		l := &s.levels[n]
+		i := 0
+		if n > 0 {
+			i = l.search(cmp, g.User)
+		}
+		for ; i < len(l.files); i++ {
+			f := l.files[i]
+			if cmp.CompareUser(g.User, f.Smallest.User) < 0 {
+				if n > 0 {
+					break
+				}
+				continue
+			}
+			if n == 0 && cmp.CompareUser(g.User, f.Largest.User) > 0 {
+				continue
+			}
+			if err := s.getFrom(g, n, i); err != nil {
+				return err
+			}
+			if g.State != lookup.Pending {
+				return nil
+			}
+			if n > 0 && cmp.CompareUser(f.Largest.User, g.User) != 0 {
+				break
+			}
+		}
+	}
+	return nil
+}
+
+// skipFilter is the read half of optimize_filters_for_hits: in the last level that has files most keys asked for exist,
+// so its filters are not worth the look. In level 0 that is the oldest file.
+func (s *Superversion) skipFilter(n, i int) bool {
+	return s.tree.optimize && n == s.lastNon && (n > 0 || i == len(s.levels[n].files)-1)
+}
+
+func (s *Superversion) getFrom(g *lookup.Get, n, i int) error {
+	l := &s.levels[n]
+	if l.readers != nil {
+		if r := l.readers[i].Load(); r != nil {
+			return r.Get(g, s.skipFilter(n, i))
+		}
+	}
+	h, err := s.open(l.files[i])
+	if err != nil {
+		return err
+	}
+	defer h.Release()
+	if l.readers != nil {
+		// Open tables stay open as long as a version names them, which this superversion sees to.
+		l.readers[i].Store(h.Reader())
+	}
+	return h.Reader().Get(g, s.skipFilter(n, i))
+}
+
+func (s *Superversion) open(f *manifest.File) (h handle, err error) {
+	h, err = s.tree.tables.Get(f.Num, f.Size, f.LargestSeq, s.tree.family)
+	if err != nil {
+		return h, fmt.Errorf("open table: %w", err)
+	}
+	return h, nil
+}

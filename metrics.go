@@ -1,0 +1,261 @@
+package ashlar
+
+import (
+	"fmt"
+	"sort"
+	"strconv"
+	"strings"
+	"sync/atomic"
+)
+
+// counters are what the database counts since Open.
+type counters struct {
+	groups, writes, keysWritten, walBytes, walSyncs    atomic.Uint64
+	flushes, flushBytes                                atomic.Uint64
+	compactions, compactBytesRead, compactBytesWritten atomic.Uint64
+	stallMicros                                        atomic.Uint64
+}
+
+// Metrics are the numbers of a database at one moment. Counts are since Open.
+type Metrics struct {
+	// WriteGroups is the number of groups in which Writes were done; KeysWritten counts the entries of their batches.
+	WriteGroups, Writes, KeysWritten uint64
+	// WALBytes were written to logs, in WALSyncs times synced.
+	WALBytes, WALSyncs uint64
+	// Flushes wrote FlushBytes to level 0.
+	Flushes, FlushBytes uint64
+	// Compactions, moves included, read and wrote these bytes.
+	Compactions, CompactionBytesRead, CompactionBytesWritten uint64
+	// StallMicros is how long writers were held back, in microseconds.
+	StallMicros uint64
+	// BlockCacheUsage is what the block cache holds of its BlockCacheCapacity, in bytes.
+	BlockCacheUsage, BlockCacheCapacity int64
+	// WALSize is the size of the logs that are still needed.
+	WALSize int64
+	// Snapshots and open handles.
+	Snapshots, OpenIterators int64
+	// Families in the order in which they were made.
+	Families []FamilyMetrics
+}
+
+// FamilyMetrics are the numbers of one family.
+type FamilyMetrics struct {
+	Name string
+	// MemtableBytes is what all memtables hold, full ones included; ImmutableMemtables counts those.
+	MemtableBytes      int64
+	ImmutableMemtables int
+	// TableReaderBytes is the memory of open tables' index and filter blocks.
+	TableReaderBytes int64
+	// PendingCompactionBytes is an estimate of what compactions have to rewrite.
+	PendingCompactionBytes uint64
+	// Stall is "normal", "pressure", "delayed" or "stopped", and StallCause the rule.
+	Stall, StallCause string
+	Levels            []LevelMetrics
+}
+
+// LevelMetrics are the numbers of one level.
+type LevelMetrics struct {
+	Files int
+	Bytes uint64
+	// Score from 1 on asks for a compaction.
+	Score float64
+}
+
+// Metrics returns the numbers of now. After Close they are the last ones.
+func (d *DB) Metrics() *Metrics {
+	c := &d.counters
+	m := &Metrics{
+		WriteGroups: c.groups.Load(), Writes: c.writes.Load(), KeysWritten: c.keysWritten.Load(),
+		WALBytes: c.walBytes.Load(), WALSyncs: c.walSyncs.Load(),
+		Flushes: c.flushes.Load(), FlushBytes: c.flushBytes.Load(),
+		Compactions: c.compactions.Load(), CompactionBytesRead: c.compactBytesRead.Load(),
+		CompactionBytesWritten: c.compactBytesWritten.Load(), StallMicros: c.stallMicros.Load(),
+		BlockCacheUsage: d.cache.Usage(), BlockCacheCapacity: d.cache.Capacity(), WALSize: int64(d.wals.TotalSize()),
+		OpenIterators: d.handles.open[handleIterator].Load(),
+	}
+	d.snapshots.mu.Lock()
+	m.Snapshots = int64(len(d.snapshots.seqs))
+	d.snapshots.mu.Unlock()
+	for _, cf := range d.ColumnFamilies() {
+		if f, ok := cf.metrics(); ok {
+			m.Families = append(m.Families, f)
+		}
+	}
+	return m
+}
+
+func (c *ColumnFamily) metrics() (FamilyMetrics, bool) {
+	sv := c.tree.Acquire()
+	if sv == nil {
+		return FamilyMetrics{}, false
+	}
+	defer sv.Release()
+	f := FamilyMetrics{Name: c.name, ImmutableMemtables: len(sv.Mems()) - 1}
+	for _, m := range sv.Mems() {
+		f.MemtableBytes += m.Bytes()
+	}
+	v := sv.Version()
+	for _, file := range v.All() {
+		if h, ok := c.db.tables.Reader(file.Num); ok {
+			f.TableReaderBytes += h.Reader().MemoryUsage()
+			h.Release()
+		}
+	}
+	scores := c.picker.Scores(v)
+	for n := range v.NumLevels() {
+		l := LevelMetrics{Files: len(v.Level(n)), Bytes: v.Size(n)}
+		if n < len(scores) {
+			l.Score = scores[n]
+		}
+		f.Levels = append(f.Levels, l)
+	}
+	c.db.mu.Lock()
+	f.PendingCompactionBytes, f.Stall, f.StallCause = c.pending, c.stall.kind.String(), string(c.stall.cause)
+	c.db.mu.Unlock()
+	return f, true
+}
+
+// Property returns a property by RocksDB's name, false for a name that is not known or after Close. PropertyNames lists
+// those there are.
+func (c *ColumnFamily) Property(name string) (string, bool) {
+	if c.usable() != nil {
+		return "", false
+	}
+	if n, ok := strings.CutPrefix(name, propertyFilesAtLevel); ok {
+		level, err := strconv.Atoi(n)
+		f, ok := c.metrics()
+		if err != nil || !ok || level < 0 || level >= len(f.Levels) {
+			return "", false
+		}
+		return strconv.Itoa(f.Levels[level].Files), true
+	}
+	get, ok := properties[name]
+	if !ok {
+		return "", false
+	}
+	f, ok := c.metrics()
+	if !ok {
+		return "", false
+	}
+	return get(c, &f), true
+}
+
+// PropertyNames returns the names that Property knows, sorted. "rocksdb.num-files-at-level" takes the level's number
+// behind it.
+func PropertyNames() []string {
+	names := []string{propertyFilesAtLevel + "<N>"}
+	for name := range properties {
+		names = append(names, name)
+	}
+	sort.Strings(names)
+	return names
+}
+
+const propertyFilesAtLevel = "rocksdb.num-files-at-level"
+
+var properties map[string]func(*ColumnFamily, *FamilyMetrics) string
+
+func init() {
+	num := func(get func(*ColumnFamily, *FamilyMetrics) uint64) func(*ColumnFamily, *FamilyMetrics) string {
+		return func(c *ColumnFamily, f *FamilyMetrics) string { return strconv.FormatUint(get(c, f), 10) }
+	}
+	flag := func(b bool) uint64 {
+		if b {
+			return 1
+		}
+		return 0
+	}
+	properties = map[string]func(*ColumnFamily, *FamilyMetrics) string{
+		"rocksdb.stats":      (*ColumnFamily).statsText,
+		"rocksdb.levelstats": func(_ *ColumnFamily, f *FamilyMetrics) string { return f.levelStats() },
+		"rocksdb.cur-size-all-mem-tables": num(func(_ *ColumnFamily, f *FamilyMetrics) uint64 {
+			return uint64(f.MemtableBytes)
+		}),
+		"rocksdb.num-immutable-mem-table": num(func(_ *ColumnFamily, f *FamilyMetrics) uint64 {
+			return uint64(f.ImmutableMemtables)
+		}),
+		"rocksdb.estimate-table-readers-mem": num(func(_ *ColumnFamily, f *FamilyMetrics) uint64 {
+			return uint64(f.TableReaderBytes)
+		}),
+		"rocksdb.estimate-pending-compaction-bytes": num(func(_ *ColumnFamily, f *FamilyMetrics) uint64 {
+			return f.PendingCompactionBytes
+		}),
+		"rocksdb.total-sst-files-size": num(func(_ *ColumnFamily, f *FamilyMetrics) (n uint64) {
+			for _, l := range f.Levels {
+				n += l.Bytes
+			}
+			return n
+		}),
+		"rocksdb.estimate-num-keys":    num(func(c *ColumnFamily, _ *FamilyMetrics) uint64 { return c.estimateKeys() }),
+		"rocksdb.block-cache-usage":    num(func(c *ColumnFamily, _ *FamilyMetrics) uint64 { return uint64(c.db.cache.Usage()) }),
+		"rocksdb.block-cache-capacity": num(func(c *ColumnFamily, _ *FamilyMetrics) uint64 { return uint64(c.db.cache.Capacity()) }),
+		"rocksdb.block-cache-pinned-usage": num(func(c *ColumnFamily, _ *FamilyMetrics) uint64 {
+			return uint64(c.db.cache.PinnedUsage())
+		}),
+		"rocksdb.num-snapshots": num(func(c *ColumnFamily, _ *FamilyMetrics) uint64 {
+			return uint64(c.db.Metrics().Snapshots)
+		}),
+		"rocksdb.is-write-stopped": num(func(c *ColumnFamily, _ *FamilyMetrics) uint64 {
+			return flag(stallKind(c.db.stalled.Load()) == stallStop)
+		}),
+		"rocksdb.background-errors": num(func(c *ColumnFamily, _ *FamilyMetrics) uint64 {
+			return flag(c.db.bgError.Load() != nil)
+		}),
+	}
+}
+
+func (f *FamilyMetrics) levelStats() string {
+	var b strings.Builder
+	b.WriteString("Level Files Size(MB)\n--------------------\n")
+	for n, l := range f.Levels {
+		fmt.Fprintf(&b, "%3d %8d %8.0f\n", n, l.Files, float64(l.Bytes)/(1<<20))
+	}
+	return b.String()
+}
+
+// estimateKeys counts entries, tombstones as minus two: each hides one, and is none itself.
+func (c *ColumnFamily) estimateKeys() uint64 {
+	sv := c.tree.Acquire()
+	if sv == nil {
+		return 0
+	}
+	defer sv.Release()
+	n := int64(0)
+	for _, m := range sv.Mems() {
+		n += int64(m.Entries()) - 2*int64(m.Deletes())
+	}
+	for _, f := range sv.Version().All() {
+		if h, ok := c.db.tables.Reader(f.Num); ok {
+			p := h.Reader().Properties()
+			n += int64(p.Entries) - 2*int64(p.Deletions)
+			h.Release()
+		}
+	}
+	return uint64(max(n, 0))
+}
+
+// statsText is the property rocksdb.stats: levels of the family, then what the database counts.
+func (c *ColumnFamily) statsText(f *FamilyMetrics) string {
+	var b strings.Builder
+	m := c.db.Metrics()
+	fmt.Fprintf(&b, "\n** Compaction Stats [%s] **\nLevel    Files   Size       Score\n", c.name)
+	files, size := 0, uint64(0)
+	for n, l := range f.Levels {
+		if l.Files > 0 {
+			fmt.Fprintf(&b, "  L%d %8d %8.2f MB %6.2f\n", n, l.Files, float64(l.Bytes)/(1<<20), l.Score)
+		}
+		files, size = files+l.Files, size+l.Bytes
+	}
+	fmt.Fprintf(&b, " Sum %8d %8.2f MB\n", files, float64(size)/(1<<20))
+	fmt.Fprintf(&b, "Memtables: %.2f MB, %d immutable; table readers: %.2f MB\n",
+		float64(f.MemtableBytes)/(1<<20), f.ImmutableMemtables, float64(f.TableReaderBytes)/(1<<20))
+	fmt.Fprintf(&b, "Write stall: %s %s; estimated pending compaction bytes: %d\n", f.Stall, f.StallCause, f.PendingCompactionBytes)
+	fmt.Fprintf(&b, "\n** DB Stats **\n")
+	fmt.Fprintf(&b, "Writes: %d, keys: %d, groups: %d; WAL: %d bytes, %d syncs, %d bytes live\n",
+		m.Writes, m.KeysWritten, m.WriteGroups, m.WALBytes, m.WALSyncs, m.WALSize)
+	fmt.Fprintf(&b, "Flushes: %d, %d bytes; compactions: %d, %d bytes read, %d bytes written\n",
+		m.Flushes, m.FlushBytes, m.Compactions, m.CompactionBytesRead, m.CompactionBytesWritten)
+	fmt.Fprintf(&b, "Stalled: %d us; block cache: %d of %d bytes; snapshots: %d; open iterators: %d\n",
+		m.StallMicros, m.BlockCacheUsage, m.BlockCacheCapacity, m.Snapshots, m.OpenIterators)
+	return b.String()
+}

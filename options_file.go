@@ -1,0 +1,369 @@
+package ashlar
+
+import (
+	"bytes"
+	"fmt"
+	"io/fs"
+	"strconv"
+	"strings"
+
+	"github.com/ashlardb/ashlar/filter"
+	"github.com/ashlardb/ashlar/internal/compress"
+	"github.com/ashlardb/ashlar/internal/corrupt"
+	"github.com/ashlardb/ashlar/internal/fname"
+	"github.com/ashlardb/ashlar/vfs"
+)
+
+// The OPTIONS file, RocksDB's INI form:
+//
+//	[Version]
+//	  rocksdb_version=7.8.3
+//	  options_file_version=1.1
+//	[DBOptions]
+//	  max_background_jobs=2
+//	[CFOptions "default"]
+//	  write_buffer_size=67108864
+//	[TableOptions/BlockBasedTable "default"]
+//	  block_size=4096
+//
+// Open and whatever changes families write a new one, OPTIONS-NNNNNN, with every family in it and names that RocksDB 7.8
+// and 11 both know; the newest two are kept. Nothing is read from it unless the user asks (LoadOptions): RocksDB's tools
+// read it to know the families.
+//
+// One table a section tells both how an option is written and how it is read. Names that it lacks are RocksDB's business
+// and are passed over.
+
+// setting is one option under RocksDB's name.
+type setting[O any] struct {
+	name string
+	get  func(*O) string
+	set  func(*O, string) error
+}
+
+// number is a setting of any integer field. RocksDB's "no limit" is the largest number that its type holds.
+func number[O any, N int | uint64](name string, field func(*O) *N) setting[O] {
+	return setting[O]{name,
+		func(o *O) string { return fmt.Sprint(*field(o)) },
+		func(o *O, s string) error {
+			var v N
+			if _, err := fmt.Sscan(s, &v); err != nil {
+				return fmt.Errorf("%q is not a number", s)
+			}
+			*field(o) = v
+			return nil
+		}}
+}
+
+// flag is a setting of a bool, turned round if not is set.
+func flag[O any](name string, not bool, field func(*O) *bool) setting[O] {
+	return setting[O]{name,
+		func(o *O) string { return strconv.FormatBool(*field(o) != not) },
+		func(o *O, s string) error {
+			v, err := strconv.ParseBool(s)
+			if err != nil {
+				return fmt.Errorf("%q is not true or false", s)
+			}
+			*field(o) = v != not
+			return nil
+		}}
+}
+
+// enum is a setting whose values have names.
+func enum[O any, E comparable](name string, field func(*O) *E, names []named[E]) setting[O] {
+	return setting[O]{name,
+		func(o *O) string {
+			for _, n := range names {
+				if n.value == *field(o) {
+					return n.name
+				}
+			}
+			return ""
+		},
+		func(o *O, s string) error {
+			for _, n := range names {
+				if n.name == s {
+					*field(o) = n.value
+					return nil
+				}
+			}
+			return fmt.Errorf("%q is not known", s)
+		}}
+}
+
+type named[E any] struct {
+	value E
+	name  string
+}
+
+var compressionNames = []named[Compression]{
+	{NoCompression, "kNoCompression"}, {SnappyCompression, "kSnappyCompression"}, {ZlibCompression, "kZlibCompression"},
+	{compress.BZip2, "kBZip2Compression"}, {LZ4Compression, "kLZ4Compression"}, {compress.LZ4HC, "kLZ4HCCompression"},
+	{ZSTDCompression, "kZSTD"}, {DefaultCompression, "kDisableCompressionOption"},
+}
+
+var dbSettings = []setting[Options]{
+	number("max_background_jobs", func(o *Options) *int { return &o.MaxBackgroundJobs }),
+	number("max_open_files", func(o *Options) *int { return &o.MaxOpenFiles }),
+	number("max_total_wal_size", func(o *Options) *uint64 { return &o.MaxTotalWALSize }),
+	number("max_write_batch_group_size_bytes", func(o *Options) *uint64 { return &o.MaxWriteBatchGroupSize }),
+	number("delayed_write_rate", func(o *Options) *uint64 { return &o.DelayedWriteRate }),
+	flag("allow_concurrent_memtable_write", true, func(o *Options) *bool { return &o.NoConcurrentMemtableWrite }),
+	enum("wal_recovery_mode", func(o *Options) *WALRecoveryMode { return &o.WALRecoveryMode }, []named[WALRecoveryMode]{
+		{TolerateCorruptedTailRecords, "kTolerateCorruptedTailRecords"}, {AbsoluteConsistency, "kAbsoluteConsistency"},
+		{PointInTimeRecovery, "kPointInTimeRecovery"}, {SkipAnyCorruptedRecords, "kSkipAnyCorruptedRecords"},
+	}),
+}
+
+var familySettings = []setting[ColumnFamilyOptions]{
+	{"comparator",
+		func(o *ColumnFamilyOptions) string {
+			if o.Comparator == BytewiseComparator || o.Comparator == ReverseBytewiseComparator {
+				return o.Comparator.Name
+			}
+			return "" // RocksDB refuses a name that it cannot make
+		},
+		func(o *ColumnFamilyOptions, s string) error {
+			for _, c := range []*Comparator{BytewiseComparator, ReverseBytewiseComparator} {
+				if c.Name == s {
+					o.Comparator = c
+				}
+			}
+			return nil // another one has to come from the user
+		}},
+	number("write_buffer_size", func(o *ColumnFamilyOptions) *uint64 { return &o.WriteBufferSize }),
+	number("max_write_buffer_number", func(o *ColumnFamilyOptions) *int { return &o.MaxWriteBufferNumber }),
+	number("num_levels", func(o *ColumnFamilyOptions) *int { return &o.NumLevels }),
+	number("level0_file_num_compaction_trigger", func(o *ColumnFamilyOptions) *int { return &o.Level0FileNumCompactionTrigger }),
+	number("level0_slowdown_writes_trigger", func(o *ColumnFamilyOptions) *int { return &o.Level0SlowdownWritesTrigger }),
+	number("level0_stop_writes_trigger", func(o *ColumnFamilyOptions) *int { return &o.Level0StopWritesTrigger }),
+	number("target_file_size_base", func(o *ColumnFamilyOptions) *uint64 { return &o.TargetFileSizeBase }),
+	number("target_file_size_multiplier", func(o *ColumnFamilyOptions) *int { return &o.TargetFileSizeMultiplier }),
+	number("max_bytes_for_level_base", func(o *ColumnFamilyOptions) *uint64 { return &o.MaxBytesForLevelBase }),
+	{"max_bytes_for_level_multiplier",
+		func(o *ColumnFamilyOptions) string {
+			return strconv.FormatFloat(o.MaxBytesForLevelMultiplier, 'f', 6, 64)
+		},
+		func(o *ColumnFamilyOptions, s string) (err error) {
+			if o.MaxBytesForLevelMultiplier, err = strconv.ParseFloat(s, 64); err != nil {
+				return fmt.Errorf("%q is not a number", s)
+			}
+			return nil
+		}},
+	number("max_compaction_bytes", func(o *ColumnFamilyOptions) *uint64 { return &o.MaxCompactionBytes }),
+	number("soft_pending_compaction_bytes_limit", func(o *ColumnFamilyOptions) *uint64 { return &o.SoftPendingCompactionBytesLimit }),
+	number("hard_pending_compaction_bytes_limit", func(o *ColumnFamilyOptions) *uint64 { return &o.HardPendingCompactionBytesLimit }),
+	flag("disable_auto_compactions", false, func(o *ColumnFamilyOptions) *bool { return &o.DisableAutoCompactions }),
+	flag("level_compaction_dynamic_level_bytes", true, func(o *ColumnFamilyOptions) *bool { return &o.NoDynamicLevelBytes }),
+	flag("optimize_filters_for_hits", false, func(o *ColumnFamilyOptions) *bool { return &o.OptimizeFiltersForHits }),
+	enum("compression", func(o *ColumnFamilyOptions) *Compression { return &o.Compression }, compressionNames),
+	{"compression_per_level",
+		func(o *ColumnFamilyOptions) string {
+			var names []string
+			for _, c := range o.CompressionPerLevel {
+				for _, n := range compressionNames {
+					if n.value == c {
+						names = append(names, n.name)
+					}
+				}
+			}
+			return strings.Join(names, ":")
+		},
+		func(o *ColumnFamilyOptions, s string) error {
+			o.CompressionPerLevel = nil
+			for name := range strings.SplitSeq(s, ":") {
+				found := false
+				for _, n := range compressionNames {
+					if n.name == name {
+						o.CompressionPerLevel, found = append(o.CompressionPerLevel, n.value), true
+					}
+				}
+				if !found && s != "" {
+					return fmt.Errorf("%q is not known", name)
+				}
+			}
+			return nil
+		}},
+	enum("bottommost_compression", func(o *ColumnFamilyOptions) *Compression { return &o.BottommostCompression }, compressionNames),
+}
+
+var tableSettings = []setting[TableOptions]{
+	number("block_size", func(o *TableOptions) *int { return &o.BlockSize }),
+	number("block_restart_interval", func(o *TableOptions) *int { return &o.BlockRestartInterval }),
+	number("format_version", func(o *TableOptions) *int { return &o.FormatVersion }),
+	enum("checksum", func(o *TableOptions) *ChecksumType { return &o.Checksum }, []named[ChecksumType]{
+		{NoChecksum, "kNoChecksum"}, {CRC32cChecksum, "kCRC32c"}, {XXHashChecksum, "kxxHash"}, {XXHash64, "kxxHash64"}, {XXH3, "kXXH3"},
+	}),
+	{"filter_policy",
+		func(o *TableOptions) string {
+			if p, ok := o.FilterPolicy.(interface{ BitsPerKey() float64 }); ok && o.FilterPolicy.Name() == filter.Bloom(10).Name() {
+				return fmt.Sprintf("bloomfilter:%s:false", strconv.FormatFloat(p.BitsPerKey(), 'f', -1, 64))
+			}
+			return "nullptr" // none, or one that RocksDB does not know
+		},
+		func(o *TableOptions, s string) error {
+			o.FilterPolicy = nil
+			if bits, ok := strings.CutPrefix(s, "bloomfilter:"); ok {
+				bits, _, _ = strings.Cut(bits, ":")
+				n, err := strconv.ParseFloat(bits, 64)
+				if err != nil || n < 0 {
+					return fmt.Errorf("%q has no bits per key", s)
+				}
+				if n > 0 {
+					o.FilterPolicy = filter.Bloom(n)
+				}
+			}
+			return nil
+		}},
+}
+
+const (
+	sectionVersion = "Version"
+	sectionDB      = "DBOptions"
+	sectionFamily  = "CFOptions"
+	sectionTable   = "TableOptions/BlockBasedTable"
+)
+
+// writeOptionsFile writes a new OPTIONS file and deletes all but the newest two. It runs after the families changed.
+func (d *DB) writeOptionsFile() error {
+	d.optionsMu.Lock()
+	defer d.optionsMu.Unlock()
+	num := d.versions.NewFileNum()
+	err := vfs.WriteFileAtomic(d.fs, d.path(fname.OptionsTemp, num), d.path(fname.Options, num), d.encodeOptions())
+	if err != nil {
+		return during(err, "write the OPTIONS file")
+	}
+	names, err := d.fs.List(d.dir)
+	if err != nil {
+		return classify(err)
+	}
+	keep := newest(names, fname.Options, 2)
+	for _, name := range names {
+		if kind, num, ok := fname.Parse(name); ok && kind == fname.Options && !keep[num] {
+			d.obsolete(fname.Options, num)
+		}
+	}
+	return nil
+}
+
+func (d *DB) encodeOptions() []byte {
+	var b bytes.Buffer
+	fmt.Fprintf(&b, "[%s]\n  rocksdb_version=7.8.3\n  options_file_version=1.1\n\n[%s]\n", sectionVersion, sectionDB)
+	writeSettings(&b, dbSettings, &d.opts)
+	for _, cf := range d.ColumnFamilies() {
+		fmt.Fprintf(&b, "\n[%s \"%s\"]\n", sectionFamily, cf.name)
+		writeSettings(&b, familySettings, &cf.opts)
+		fmt.Fprintf(&b, "\n[%s \"%s\"]\n", sectionTable, cf.name)
+		writeSettings(&b, tableSettings, &cf.opts.Table)
+	}
+	return b.Bytes()
+}
+
+func writeSettings[O any](b *bytes.Buffer, settings []setting[O], o *O) {
+	for _, s := range settings {
+		if v := s.get(o); v != "" {
+			fmt.Fprintf(b, "  %s=%s\n", s.name, v)
+		}
+	}
+}
+
+// LoadOptions reads the newest OPTIONS file of a database, ours or RocksDB's: the options of the database and of every
+// family, as far as there are such here. Comparators other than the built-in ones and filter policies other than Bloom
+// are left for the caller to set. It reads from the operating system's file system.
+func LoadOptions(dir string) (*Options, error) { return loadOptions(vfs.OS, dir) }
+
+func loadOptions(fsys vfs.FS, dir string) (*Options, error) {
+	names, err := fsys.List(dir)
+	if err != nil {
+		return nil, during(err, "load options of %s", dir)
+	}
+	for num := range newest(names, fname.Options, 1) {
+		path := fsys.Join(dir, fname.Make(fname.Options, num))
+		b, err := vfs.ReadFile(fsys, path)
+		if err != nil {
+			return nil, during(err, "load options of %s", dir)
+		}
+		return parseOptions(path, b)
+	}
+	return nil, during(fs.ErrNotExist, "load options of %s: no OPTIONS file", dir)
+}
+
+// parseOptions reads an OPTIONS file.
+func parseOptions(path string, b []byte) (*Options, error) {
+	o := &Options{ColumnFamilies: map[string]*ColumnFamilyOptions{}}
+	var section string
+	var cf *ColumnFamilyOptions
+	off := 0
+	for raw := range strings.Lines(string(b)) {
+		at := int64(off)
+		off += len(raw)
+		line, _, _ := strings.Cut(raw, "#")
+		line = strings.TrimSpace(line)
+		switch {
+		case line == "":
+		case line[0] == '[':
+			var name string
+			var ok bool
+			if section, name, ok = parseSection(line); !ok {
+				return nil, corrupt.At(path, at, "section %q", line)
+			}
+			if section == sectionFamily || section == sectionTable {
+				if cf = o.ColumnFamilies[name]; cf == nil {
+					cf = &ColumnFamilyOptions{}
+					o.ColumnFamilies[name] = cf
+				}
+			}
+		default:
+			name, value, ok := strings.Cut(line, "=")
+			if !ok {
+				return nil, corrupt.At(path, at, "line %q has no value", line)
+			}
+			name, value = strings.TrimSpace(name), strings.TrimSpace(value)
+			var err error
+			switch section {
+			case sectionDB:
+				err = apply(dbSettings, o, name, value)
+			case sectionFamily:
+				err = apply(familySettings, cf, name, value)
+			case sectionTable:
+				err = apply(tableSettings, &cf.Table, name, value)
+			}
+			if err != nil {
+				return nil, corrupt.At(path, at, "%s: %w", name, err)
+			}
+		}
+	}
+	if def := o.ColumnFamilies[DefaultColumnFamilyName]; def != nil {
+		o.ColumnFamilyOptions = *def
+	}
+	if err := o.Validate(); err != nil {
+		return nil, corrupt.At(path, 0, "%w", err)
+	}
+	return o, nil
+}
+
+// parseSection splits [Name] and [Name "family"].
+func parseSection(line string) (section, family string, ok bool) {
+	line, ok = strings.CutSuffix(line[1:], "]")
+	if !ok {
+		return "", "", false
+	}
+	section, family, named := strings.Cut(line, " ")
+	if !named {
+		return section, "", section != sectionFamily && section != sectionTable
+	}
+	family = strings.TrimSpace(family)
+	if len(family) < 2 || family[0] != '"' || family[len(family)-1] != '"' {
+		return "", "", false
+	}
+	return section, family[1 : len(family)-1], true
+}
+
+// apply sets an option by name. One that is not known is passed over.
+func apply[O any](settings []setting[O], o *O, name, value string) error {
+	for _, s := range settings {
+		if s.name == name {
+			return s.set(o, value)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,202 @@
+package ashlar
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/ashlardb/ashlar/internal/batch"
+	"github.com/ashlardb/ashlar/internal/fname"
+	"github.com/ashlardb/ashlar/internal/kv"
+	"github.com/ashlardb/ashlar/lsm"
+	"github.com/ashlardb/ashlar/manifest"
+	"github.com/ashlardb/ashlar/memtable"
+	"github.com/ashlardb/ashlar/wal"
+)
+
+// recovery replays the logs into memtables and these into tables of level 0. The edits are kept until everything is
+// replayed and then applied as one: a crash before leaves the old manifest and the logs, and the next Open does it again.
+type recovery struct {
+	d     *DB
+	mems  map[*ColumnFamily]*lsm.Mem
+	edits map[*ColumnFamily]*manifest.Edit
+	hint  memtable.Hint
+}
+
+// recover replays what the logs hold, begins a new log, and opens the trees. It returns the names found in the
+// database's directories.
+func (d *DB) recover() (names []string, err error) {
+	if names, err = d.fs.List(d.dir); err != nil {
+		return nil, err
+	}
+	if d.walDir != d.dir {
+		more, err := d.fs.List(d.walDir)
+		if err != nil {
+			return nil, err
+		}
+		names = append(names, more...)
+	}
+	first := d.versions.MinLogToKeep()
+	var logs []wal.Log
+	for _, name := range names {
+		kind, num, ok := fname.Parse(name)
+		if !ok || kind == fname.OldInfoLog || !kind.HasNum() {
+			continue
+		}
+		d.versions.MarkFileNumUsed(num)
+		if kind == fname.Log && num >= first {
+			logs = append(logs, wal.Log{Number: num, Path: d.path(fname.Log, num)})
+		}
+	}
+	slices.SortFunc(logs, func(a, b wal.Log) int { return int(int64(a.Number) - int64(b.Number)) })
+
+	r := &recovery{d: d, mems: map[*ColumnFamily]*lsm.Mem{}, edits: map[*ColumnFamily]*manifest.Edit{}}
+	defer func() {
+		for _, m := range r.mems {
+			m.Table.Release()
+		}
+	}()
+	found, err := wal.Recover(d.fs, logs, d.opts.WALRecoveryMode, first, d.versions.LastSeq(), r.apply)
+	for _, e := range found.Damage {
+		d.log.Warn("recovery left out", "error", e)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if found.Stopped {
+		if err := d.checkStop(found); err != nil {
+			return nil, err
+		}
+	}
+	d.log.Info("recovered", "logs", len(logs), "batches", found.Batches, "bytes", found.Bytes, "last", found.LastSeq,
+		"stopped", found.Stopped, "damage", found.DamageCount)
+	for cf := range r.mems {
+		if err := r.flush(cf); err != nil {
+			return nil, err
+		}
+	}
+	d.lastSeq = found.LastSeq
+	d.visible.Store(uint64(found.LastSeq))
+	return names, r.install(found)
+}
+
+// checkStop refuses a state in which one family's tables hold what came after the place where recovery stopped, since
+// another family's part of it is lost.
+func (d *DB) checkStop(found wal.Recovered) error {
+	for _, cf := range d.ColumnFamilies() {
+		if d.versions.LogNumber(cf.id) <= found.StoppedLog {
+			continue
+		}
+		v := d.versions.Current(cf.id)
+		defer v.Unref()
+		for _, f := range v.All() {
+			if f.LargestSeq > found.Last.LastSeq {
+				return &CorruptionError{
+					File: d.path(fname.Log, found.StoppedLog), Offset: found.StoppedAt, ColumnFamily: cf.name,
+					Err: fmt.Errorf("recovery stops at sequence number %d, but table %d of the family holds numbers up to %d: the families would not be of one time",
+						found.Last.LastSeq, f.Num, f.LargestSeq),
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// apply replays one batch of log num.
+func (r *recovery) apply(num uint64, rec []byte) error {
+	seq := batch.Seq(rec)
+	for rd := batch.NewReader(rec); ; {
+		op, ok, err := rd.Next()
+		if err != nil || !ok {
+			return err
+		}
+		if op.LogData {
+			continue
+		}
+		cf := r.d.familyByID(op.Family)
+		// Writes to families that were dropped, or that have flushed past this log, count but are not done again.
+		if cf != nil && num >= r.d.versions.LogNumber(cf.id) {
+			if err := r.insert(cf, num, op, seq); err != nil {
+				return err
+			}
+		}
+		seq++
+	}
+}
+
+func (r *recovery) insert(cf *ColumnFamily, num uint64, op batch.Record, seq kv.Seq) error {
+	switch op.Kind {
+	case kv.KindValue, kv.KindDelete, kv.KindSingleDel:
+	default:
+		return fmt.Errorf("log %d: column family %q: key %q: a %v: %w", num, cf.name, op.Key, op.Kind, ErrNotSupported)
+	}
+	need := memtable.MaxEntrySize(len(op.Key), len(op.Value))
+	m := r.mems[cf]
+	if m != nil && (uint64(m.Bytes()) >= cf.opts.WriteBufferSize || m.Arena().Capacity()-int(m.Bytes()) < need) {
+		if err := r.flush(cf); err != nil {
+			return err
+		}
+		m = nil
+	}
+	if m == nil {
+		var err error
+		if m, err = cf.newMem(need, num); err != nil {
+			return err
+		}
+		r.mems[cf] = m
+		r.hint = memtable.Hint{}
+	}
+	return m.Insert(&r.hint, op.Key, kv.MakeTrailer(seq, op.Kind), op.Value)
+}
+
+// flush writes a family's memtable to a table of level 0.
+func (r *recovery) flush(cf *ColumnFamily) error {
+	m := r.mems[cf]
+	f, err := r.d.writeLevel0(r.d.ctx, cf, []*lsm.Mem{m}, nil)
+	if err != nil {
+		return during(err, "flush column family %q", cf.name)
+	}
+	if f != nil {
+		e := r.edit(cf)
+		e.Add = append(e.Add, manifest.AddedFile{Level: 0, File: f})
+	}
+	m.Table.Release()
+	delete(r.mems, cf)
+	return nil
+}
+
+func (r *recovery) edit(cf *ColumnFamily) *manifest.Edit {
+	if r.edits[cf] == nil {
+		r.edits[cf] = &manifest.Edit{Family: cf.id}
+	}
+	return r.edits[cf]
+}
+
+// install begins a new log, writes the edits, and opens the trees on the result.
+func (r *recovery) install(found wal.Recovered) error {
+	d := r.d
+	log := d.versions.NewFileNum()
+	d.wals = wal.NewSet(d.fs, d.walDir, found.Last)
+	if err := d.wals.Create(log); err != nil {
+		return err
+	}
+	families := d.ColumnFamilies()
+	var edits []*manifest.Edit
+	for _, cf := range families {
+		e := r.edit(cf)
+		e.LogNumber, e.LastSeq, e.MinLogToKeep = new(log), new(d.lastSeq), new(log)
+		edits = append(edits, e)
+	}
+	if err := d.versions.Apply(edits, nil); err != nil {
+		return during(err, "write the manifest")
+	}
+	for _, cf := range families {
+		mem, err := cf.newMem(0, log)
+		if err != nil {
+			return err
+		}
+		v := d.versions.Current(cf.id)
+		cf.openTreeLocked(mem, v)
+		v.Unref()
+	}
+	return nil
+}

@@ -1,0 +1,392 @@
+package ashlar
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"runtime"
+
+	"github.com/ashlardb/ashlar/internal/batch"
+	"github.com/ashlardb/ashlar/internal/kv"
+	"github.com/ashlardb/ashlar/memtable"
+	"github.com/ashlardb/ashlar/writegroup"
+)
+
+// A write, from Put to visible. Writers queue up (package writegroup); the first leads a group:
+//
+//	Prepare   room: background error, full memtables, size of the logs, stalls. Before the group is formed, so that who
+//	          comes meanwhile rides along.
+//	Admit     who else may come: same DisableWAL, NoSlowdown and LowPri; Sync only behind a Sync; within the size limit.
+//	Log       numbers for each batch, one record and one write(2) for the group, one fsync if anyone asked for it.
+//	Insert    into the memtables, by the leader alone or by all at once.
+//	Publish   visible moves to the group's last number: all of it is seen at once, after it is as safe as was asked.
+//
+// Only the leader touches d.lastSeq, the mutable memtables' places and the logs' tail; the role is handed over, with
+// everything the one before has written, when the group is done.
+
+// groupSlack is the most that all members of a group but its leader may need in memtables. Each memtable keeps that much
+// room beyond its write buffer.
+const groupSlack = 8 << 20
+
+// commit is one Write on its way.
+type commit struct {
+	ctx   context.Context
+	batch *Batch
+	opts  WriteOptions
+	seq   kv.Seq
+	hints []familyHint
+	own   Batch // the batch of a single-key write
+}
+
+// familyHint remembers where the last insert into a family's memtable went.
+type familyHint struct {
+	family uint32
+	hint   memtable.Hint
+}
+
+func (c *commit) hint(family uint32) *memtable.Hint {
+	for i := range c.hints {
+		if c.hints[i].family == family {
+			return &c.hints[i].hint
+		}
+	}
+	c.hints = append(c.hints, familyHint{family: family})
+	return &c.hints[len(c.hints)-1].hint
+}
+
+// NewBatch returns an empty batch. It is the same as new(Batch).
+func (d *DB) NewBatch() *Batch { return new(Batch) }
+
+// Write does all of b, or nothing. Afterwards b is unchanged and may be written again. An empty batch is written too,
+// so that Sync with one makes everything before it safe.
+func (d *DB) Write(b *Batch, o *WriteOptions) error {
+	return d.WriteContext(context.Background(), b, o)
+}
+
+// WriteContext is Write for a caller who may give up: ctx counts until the group's record goes to the log. After that
+// the write is done, whatever ctx says.
+func (d *DB) WriteContext(ctx context.Context, b *Batch, o *WriteOptions) error {
+	if b.db != nil && b.db != d {
+		return invalid("the batch holds column families of another database")
+	}
+	c := d.commits.Get().(*commit)
+	c.ctx, c.batch = ctx, b
+	b.Data()
+	return d.commit(c, o)
+}
+
+// single returns a commit with an empty batch of its own, for commitSingle.
+func (d *DB) single() *commit {
+	c := d.commits.Get().(*commit)
+	c.own.Clear()
+	c.ctx, c.batch = context.Background(), &c.own
+	return c
+}
+
+func (d *DB) commitSingle(c *commit, o *WriteOptions) error { return d.commit(c, o) }
+
+func (d *DB) commit(c *commit, o *WriteOptions) error {
+	c.opts = WriteOptions{}
+	if o != nil {
+		c.opts = *o
+	}
+	if c.opts.Sync && c.opts.DisableWAL {
+		return invalid("Sync asks for the log that DisableWAL leaves out")
+	}
+	var err error
+	if c.ctx.Done() == nil {
+		err = d.writes.Commit(c)
+	} else {
+		err = d.writes.CommitContext(c.ctx, c)
+	}
+	c.batch, c.ctx = nil, nil
+	if cap(c.own.data) <= 64<<10 {
+		d.commits.Put(c)
+	}
+	return err
+}
+
+// committer is the DB as writegroup sees it.
+type committer struct{ d *DB }
+
+// writable is nil unless the database is closed or an error in the background has stopped writes.
+func (d *DB) writable() error {
+	if d.closed.Load() {
+		return ErrClosed
+	}
+	if e := d.bgError.Load(); e != nil && e.severity >= severityHard {
+		return e
+	}
+	return nil
+}
+
+// Prepare makes room for the leader's batch.
+func (s committer) Prepare(c *commit) error {
+	d := s.d
+	if err := d.writable(); err != nil {
+		return err
+	}
+	if len(d.full) > 0 {
+		if err := d.switchFull(); err != nil {
+			return err
+		}
+	}
+	if uint64(d.wals.TotalSize()) > d.maxTotalWAL.Load() {
+		if err := d.switchOldest(); err != nil {
+			return err
+		}
+	}
+	if k := stallKind(d.stalled.Load()); k >= stallDelay || k == stallPressure && c.opts.LowPri {
+		if err := d.waitForRoom(c); err != nil {
+			return err
+		}
+	}
+	for _, u := range c.batch.uses {
+		cf := d.familyByID(u.family)
+		if cf == nil {
+			continue // Log refuses it
+		}
+		if cf.room() < u.bytes+groupSlack {
+			if err := d.switchMemtable(cf, u.bytes); err != nil {
+				return err
+			}
+		}
+	}
+	d.groupNeeds = 0
+	return nil
+}
+
+// room is how many bytes the mutable memtable can still take.
+func (c *ColumnFamily) room() int { return c.mem.Arena().Capacity() - int(c.mem.Bytes()) }
+
+// Admit says whether next may join lead's group of n members and size bytes.
+func (s committer) Admit(lead, next *commit, n, size int) bool {
+	d := s.d
+	if next.opts.Sync && !lead.opts.Sync || next.opts.DisableWAL != lead.opts.DisableWAL ||
+		next.opts.NoSlowdown != lead.opts.NoSlowdown || next.opts.LowPri != lead.opts.LowPri {
+		return false
+	}
+	// A small leader is not kept waiting for a big group.
+	limit := int(min(d.opts.MaxWriteBatchGroupSize, math.MaxInt))
+	if l := lead.batch.Len(); l <= limit/8 {
+		limit = l + limit/8
+	}
+	if size+next.batch.Len() > limit {
+		return false
+	}
+	needs := d.groupNeeds
+	for _, u := range next.batch.uses {
+		needs += u.bytes
+		if cf := d.familyByID(u.family); cf != nil && cf.mem != nil && cf.room() < needs+leaderUse(lead, u.family) {
+			return false
+		}
+	}
+	if needs > groupSlack {
+		return false
+	}
+	d.groupNeeds = needs
+	return true
+}
+
+func leaderUse(lead *commit, family uint32) int {
+	for _, u := range lead.batch.uses {
+		if u.family == family {
+			return u.bytes
+		}
+	}
+	return 0
+}
+
+func (s committer) Size(c *commit) int { return c.batch.Len() }
+
+// spreadFrom is the group size from which members insert their own batches. Below it, waking them costs more than the
+// leader's doing it for them (BenchmarkWriters).
+const spreadFrom = 64
+
+// Log writes the group's record.
+func (s committer) Log(g *writegroup.Group[*commit]) (spread bool, err error) {
+	d := s.d
+	works := g.Works()
+	first := d.lastSeq + 1
+	parts := append(d.parts[:0], d.header[:])
+	var count uint32
+	sync, size := false, 0
+	for i, c := range works {
+		if err := d.admissible(c.batch); err != nil {
+			g.Fail(i, err)
+			continue
+		}
+		c.seq = first + kv.Seq(count)
+		count += c.batch.count
+		size += c.batch.Len()
+		sync = sync || c.opts.Sync
+		parts = append(parts, c.batch.data[batch.HeaderSize:])
+	}
+	d.parts = parts
+	if len(parts) == 1 {
+		return false, nil
+	}
+	// The numbers are used up even if the record fails: part of it may be in the file, and none may ever stand for two
+	// writes.
+	d.lastSeq += kv.Seq(count)
+	if !works[0].opts.DisableWAL {
+		batch.SetHeader(d.header[:], first, count)
+		if err := d.wals.Append(sync, parts...); err != nil {
+			return false, d.setBackgroundError(reasonLog, during(err, "write the log"))
+		}
+		d.counters.walBytes.Add(uint64(size))
+		if sync {
+			d.counters.walSyncs.Add(1)
+		}
+	}
+	clear(parts)
+	d.lastGroup = size
+	d.counters.groups.Add(1)
+	d.counters.writes.Add(uint64(len(works)))
+	d.counters.keysWritten.Add(uint64(count))
+	d.spread = len(works) >= spreadFrom && !d.opts.NoConcurrentMemtableWrite && runtime.GOMAXPROCS(0) > 1
+	return d.spread, nil
+}
+
+// admissible checks that every family a batch names is there.
+func (d *DB) admissible(b *Batch) error {
+	for _, u := range b.uses {
+		if d.familyByID(u.family) == nil {
+			return during(ErrColumnFamilyDropped, "write to column family %d", u.family)
+		}
+	}
+	return nil
+}
+
+// Insert puts one member's batch into the memtables.
+func (s committer) Insert(g *writegroup.Group[*commit], c *commit) error {
+	d := s.d
+	seq := c.seq
+	for r := batch.NewReader(c.batch.data); ; {
+		rec, ok, err := r.Next()
+		if err != nil || !ok {
+			return err
+		}
+		if rec.LogData {
+			continue
+		}
+		cf := d.familyByID(rec.Family)
+		h := &cf.hint
+		if d.spread {
+			h = c.hint(rec.Family)
+		}
+		if err := cf.mem.Insert(h, rec.Key, kv.MakeTrailer(seq, rec.Kind), rec.Value); err != nil {
+			return fmt.Errorf("insert into column family %q: %w", cf.name, err)
+		}
+		if c.opts.DisableWAL {
+			cf.mem.Unlogged.Store(true)
+		}
+		seq++
+	}
+}
+
+// Publish makes the group visible.
+func (s committer) Publish(g *writegroup.Group[*commit], err error) {
+	d := s.d
+	if err != nil {
+		if d.bgError.Load() == nil {
+			// The record is in the log, part of it in memtables: nothing that this process does can put that right.
+			d.setBackgroundError(reasonMemtable, err)
+		}
+		return
+	}
+	d.visible.Store(uint64(d.lastSeq))
+	for _, c := range g.Works() {
+		for _, u := range c.batch.uses {
+			cf := d.familyByID(u.family)
+			if cf != nil && !cf.full && uint64(cf.mem.Bytes()) >= cf.opts.WriteBufferSize {
+				cf.full = true
+				d.full = append(d.full, cf)
+			}
+		}
+	}
+}
+
+// switchFull gives every family whose memtable is full a new one.
+func (d *DB) switchFull() error {
+	full := d.full
+	d.full = nil
+	for i, cf := range full {
+		cf.full = false
+		if cf.dropped.Load() || uint64(cf.mem.Bytes()) < cf.opts.WriteBufferSize {
+			continue
+		}
+		if err := d.switchMemtable(cf, 0); err != nil {
+			for _, cf := range full[i:] {
+				cf.full = true
+			}
+			d.full = full[i:]
+			return err
+		}
+	}
+	return nil
+}
+
+// switchOldest flushes the families that pin the oldest log: quiet ones, whose few writes would keep every log since.
+// With one family the write buffer bounds the logs by itself.
+func (d *DB) switchOldest() error {
+	families := d.ColumnFamilies()
+	if len(families) < 2 {
+		return nil
+	}
+	oldest := d.wals.Numbers()[0]
+	for _, cf := range families {
+		d.mu.Lock()
+		pins := len(cf.tree.ImmLocked()) == 0 && !cf.mem.Empty() && cf.mem.LogNumber <= oldest
+		d.mu.Unlock()
+		if pins {
+			if err := d.switchMemtable(cf, 0); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// switchMemtable makes a family's memtable wait for its flush and starts a new one, with room for need bytes, and a new
+// log if the current one holds anything. Only the leader calls it.
+func (d *DB) switchMemtable(cf *ColumnFamily, need int) error {
+	log := d.wals.Current()
+	if !d.wals.CurrentEmpty() {
+		log = d.versions.NewFileNum()
+		if err := d.wals.Create(log); err != nil {
+			return d.setBackgroundError(reasonLog, during(err, "start log %d", log))
+		}
+	}
+	mem, err := cf.newMem(need, log)
+	if err != nil {
+		return err
+	}
+	d.mu.Lock()
+	if cf.mem.Empty() {
+		// Nothing to flush: it was too small for a big batch.
+		mem.LogNumber = max(mem.LogNumber, cf.mem.LogNumber)
+	}
+	cf.tree.RotateLocked(mem)
+	cf.mem = mem
+	cf.hint = memtable.Hint{}
+	for _, c := range d.ColumnFamilies() {
+		if c.mem.Empty() {
+			c.mem.LogNumber = log
+		}
+	}
+	d.updateStallLocked(cf)
+	d.scheduleLocked()
+	d.mu.Unlock()
+	return nil
+}
+
+// exclusive runs fn while nobody writes and no memtable switches.
+func (d *DB) exclusive(fn func() error) error {
+	return d.writes.Exclusive(func() error {
+		if err := d.writable(); err != nil {
+			return err
+		}
+		return fn()
+	})
+}
