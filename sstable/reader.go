@@ -374,6 +374,9 @@ func (r *Reader) length(raw []byte, h block.Handle) (int, error) {
 	if err != nil {
 		return 0, r.inflateError(h, err)
 	}
+	if n == 0 && raw[h.Size] != 0 {
+		return 0, r.corrupt(h, "block: nothing, compressed")
+	}
 	return n, nil
 }
 

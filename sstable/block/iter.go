@@ -192,7 +192,13 @@ func (i *Iter) restartKey(n int) (k kv.Key, off int, ok bool) {
 		i.fail(len(i.data)+4*n, "restart point outside the block")
 		return kv.Key{}, 0, false
 	}
-	shared, unshared, _, q := header(i.data, p)
+	var shared, unshared int
+	q := p + 3
+	if d := i.data; q <= len(d) && d[p]|d[p+1]|d[p+2] < 0x80 {
+		shared, unshared = int(d[p]), int(d[p+1])
+	} else {
+		shared, unshared, _, q = header(d, p)
+	}
 	if q < 0 || shared != 0 || unshared > len(i.data)-q || unshared < kv.TrailerSize {
 		i.fail(p, "bad entry at a restart point")
 		return kv.Key{}, 0, false
@@ -237,12 +243,17 @@ func (i *Iter) interval(k kv.Key) (n, off int, ok bool) {
 
 // SeekGE goes to the first entry at or after k. k must not share memory with the iterator's entry.
 func (i *Iter) SeekGE(k kv.Key) *kv.Entry {
-	v, same := i.find(k)
-	switch {
-	case same == nowhere:
+	v, t, h := i.find(k)
+	switch h {
+	case nowhere:
 		return nil
-	case same == built:
+	case built:
 		return &i.entry
+	case equal:
+		buf := append(i.buf[:0], k.User...)
+		i.buf = binary.LittleEndian.AppendUint64(buf, uint64(t))
+		i.key = i.buf
+		return i.set(v)
 	}
 	// The entry shares with the one before it no more than k does, so its key is made of k.
 	d := i.data
@@ -265,8 +276,8 @@ func (i *Iter) SeekGE(k kv.Key) *kv.Entry {
 //   - !found and !more: the block has no such version and a larger key, so no later block has it either.
 //   - !found and more: the block ends before; the next one may have it.
 func (i *Iter) Find(k kv.Key) (t kv.Trailer, value []byte, found, more bool) {
-	v, how := i.find(k)
-	switch how {
+	v, t, h := i.find(k)
+	switch h {
 	case nowhere:
 		return 0, nil, false, i.err == nil
 	case built:
@@ -275,10 +286,8 @@ func (i *Iter) Find(k kv.Key) (t kv.Trailer, value []byte, found, more bool) {
 	case greater:
 		return 0, nil, false, false
 	}
-	// Found without its key: the trailer is the last thing before the value.
-	t = kv.Trailer(binary.LittleEndian.Uint64(i.data[v-kv.TrailerSize:])) | i.overlay
 	i.key = nil
-	return t, i.data[v:i.next:i.next], true, false
+	return t | i.overlay, i.data[v:i.next:i.next], true, false
 }
 
 // What find found.
@@ -287,24 +296,24 @@ type how uint8
 const (
 	nowhere how = iota // every entry is below the key, or an error
 	built              // the entry, complete: it may be the same user key or a larger one
-	equal              // off and next are set; the user key is the one sought; its trailer stands whole in the block
+	equal              // off and next are set; the user key is the one sought, and t the trailer as stored
 	greater            // off and next are set; the user key is larger; it shares no more than the sought key does
 )
 
-// find sets off and next to the first entry at or after k and returns where its value starts.
+// find sets off and next to the first entry at or after k and returns where its value starts. t counts with equal only.
 //
 // For the bytewise order it builds no keys. With m = how many bytes k.User shares with the entry before (which is
 // below k), an entry that shares more than m bytes with that entry is below k as well; one that shares m or fewer is
 // decided by its suffix alone.
-func (i *Iter) find(k kv.Key) (v int, h how) {
+func (i *Iter) find(k kv.Key) (v int, t kv.Trailer, h how) {
 	i.err = nil
 	i.back = i.back[:0]
 	_, p, ok := i.interval(k)
 	if !ok {
-		return 0, nowhere
+		return 0, 0, nowhere
 	}
 	if !i.bytewise {
-		return i.findByKeys(k, p)
+		return 0, 0, i.findByKeys(k, p)
 	}
 	start, d, user := p, i.data, k.User
 	m, before := 0, 0 // before: length of the user key of the entry before
@@ -319,34 +328,49 @@ func (i *Iter) find(k kv.Key) (v int, h how) {
 		if q < 0 || unshared > len(d)-q || n > len(d)-q-unshared || shared > before+kv.TrailerSize ||
 			shared+unshared < kv.TrailerSize || (p == start && shared != 0) {
 			i.fail(p, "bad entry")
-			return 0, nowhere
+			return 0, 0, nowhere
 		}
 		v = q + unshared
 		length := shared + unshared - kv.TrailerSize
 		switch {
 		case shared > before || unshared < kv.TrailerSize:
-			// What is shared reaches into a trailer. That is another version of the key before, or keys that end in
-			// bytes like those of trailers.
-			if length != before || shared < before || m == len(user) {
-				return i.findByKeys(k, start)
+			// What is shared reaches into a trailer.
+			if length != before || shared < before {
+				// Keys that end in bytes like those of trailers.
+				return 0, 0, i.findByKeys(k, start)
+			}
+			// Another version of the key before, which is below k, unless it is the key that is sought.
+			if m == len(user) {
+				same := 8 * (shared - before) // bits of the trailer before, from the lowest
+				t &= 1<<same - 1
+				for j, c := range d[q:v] {
+					t |= kv.Trailer(c) << (same + 8*j)
+				}
+				if t|i.overlay <= k.Trailer {
+					i.off, i.next = p, v+n
+					return v, t, equal
+				}
 			}
 		case shared <= m:
 			c, same := compareSuffix(d[q:v-kv.TrailerSize], user[shared:])
 			m = shared + same
-			if c == 0 && kv.Trailer(binary.LittleEndian.Uint64(d[v-kv.TrailerSize:]))|i.overlay <= k.Trailer {
-				i.off, i.next = p, v+n
-				return v, equal
+			if c == 0 {
+				t = kv.Trailer(binary.LittleEndian.Uint64(d[v-kv.TrailerSize:]))
+				if t|i.overlay <= k.Trailer {
+					i.off, i.next = p, v+n
+					return v, t, equal
+				}
 			}
 			if c > 0 {
 				i.off, i.next = p, v+n
-				return v, greater
+				return v, 0, greater
 			}
 		}
 		before = length
 		p = v + n
 	}
 	i.atEnd()
-	return 0, nowhere
+	return 0, 0, nowhere
 }
 
 // compareSuffix compares a and b bytewise and returns how many bytes they have in common.
@@ -363,16 +387,16 @@ func compareSuffix(a, b []byte) (c, same int) {
 }
 
 // findByKeys is find for any order, from a restart point on.
-func (i *Iter) findByKeys(k kv.Key, p int) (v int, h how) {
+func (i *Iter) findByKeys(k kv.Key, p int) how {
 	i.key = nil
 	e := i.read(p)
 	for e != nil && i.cmp.CompareKeys(e.Key, k) < 0 {
 		e = i.read(i.next)
 	}
 	if e == nil {
-		return 0, nowhere
+		return nowhere
 	}
-	return 0, built
+	return built
 }
 
 // SeekLT goes to the last entry before k. k must not share memory with the iterator's entry.
