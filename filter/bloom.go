@@ -11,15 +11,16 @@ import (
 )
 
 const (
-	bloomName    = "rocksdb.BuiltinBloomFilter"
-	lineBytes    = 64
-	metaBytes    = 5
-	maxBytes     = math.MaxUint32 / lineBytes * lineBytes
-	golden32     = 0x9E3779B9 // spreads the hash over the next probe
-	maxProbes    = 30
-	markBloom    = 0xff // in the first metadata byte
-	markRibbon   = 0xfe
-	markMatchAll = 0x00
+	bloomName       = "rocksdb.BuiltinBloomFilter"
+	lineBytes       = 64
+	metaBytes       = 5
+	maxBytes        = math.MaxUint32 / lineBytes * lineBytes
+	golden32        = 0x9E3779B9 // spreads the hash over the next probe
+	golden32Squared = golden32 * golden32 & math.MaxUint32
+	maxProbes       = 30
+	markBloom       = 0xff // in the first metadata byte
+	markRibbon      = 0xfe
+	markMatchAll    = 0x00
 )
 
 // Bloom returns RocksDB's Bloom filter with about bitsPerKey bits for each key; 10 gives a false-positive rate of 1 %.
@@ -152,7 +153,7 @@ func openBloom(bits []byte, meta [metaBytes]byte) Reader {
 	probes := int(meta[2] & 31)
 	switch {
 	case meta[1] != 0, meta[2]>>5 != 0, meta[3] != 0, meta[4] != 0, // another implementation, another line size, reserved
-		probes < 1, probes > maxProbes, len(bits)%lineBytes != 0, len(bits) > maxBytes:
+		probes < 1, probes > maxProbes, len(bits)%lineBytes != 0, uint64(len(bits)) > maxBytes:
 		return always(true)
 	}
 	return &BloomReader{bits: bits, lines: uint32(len(bits) / lineBytes), probes: probes}
@@ -162,14 +163,22 @@ func openBloom(bits []byte, meta [metaBytes]byte) Reader {
 func (r *BloomReader) MayContain(key []byte) bool { return r.MayContainHash(Hash(key)) }
 
 // MayContainHash is MayContain for the key with Hash h.
+//
+// It tests all bits and branches once: leaving at the first zero bit would be one mispredicted branch for nearly every absent
+// key, which costs more than the bits behind it. Two bits at a time, so that the multiplications overlap.
 func (r *BloomReader) MayContainHash(h uint64) bool {
 	line := (*[lineBytes]byte)(r.bits[int(lineOf(h, r.lines))*lineBytes:])
-	h2 := uint32(h >> 32)
-	for i := r.probes; i > 0; i-- {
-		if line[h2>>26]>>(h2>>23&7)&1 == 0 {
-			return false
-		}
-		h2 *= golden32
+	a := uint32(h >> 32)
+	b := a * golden32
+	all := byte(1)
+	i := r.probes
+	for ; i > 1; i -= 2 {
+		all &= line[a>>26] >> (a >> 23 & 7) & (line[b>>26] >> (b >> 23 & 7))
+		a *= golden32Squared
+		b *= golden32Squared
 	}
-	return true
+	if i > 0 {
+		all &= line[a>>26] >> (a >> 23 & 7)
+	}
+	return all != 0
 }

@@ -159,42 +159,44 @@ func TestFilterFromTheFutureSaysYes(t *testing.T) {
 
 func keyOf(i int) []byte { return fmt.Appendf(nil, "user%012d", i) }
 
-// rate returns how many of n absent keys f says yes to, after it said yes to all n present ones.
-func rate(t *testing.T, f func(key []byte) bool, n int) float64 {
-	wrong := 0
-	for i := range n {
-		require.True(t, f(keyOf(i)))
-		if f(keyOf(i + n)) {
-			wrong++
-		}
-	}
-	return float64(wrong) / float64(n)
-}
-
 func TestFalsePositiveRatesAreWithinBounds(t *testing.T) {
-	const n = 100_000
-	open := func(p Policy) Reader {
-		b := p.NewBuilder(n)
+	const n = 20_000
+	var keys [2 * n][]byte // the first n are put in
+	for i := range keys {
+		keys[i] = keyOf(i)
+	}
+	rate := func(mayContain func(key []byte) bool) float64 {
+		wrong := 0
 		for i := range n {
-			b.Add(keyOf(i))
+			if !mayContain(keys[i]) {
+				t.Fatalf("no for %s, which was added", keys[i])
+			}
+			if mayContain(keys[n+i]) {
+				wrong++
+			}
+		}
+		return float64(wrong) / n
+	}
+	open := func(p Policy) func(key []byte) bool {
+		b := p.NewBuilder(n)
+		for _, key := range keys[:n] {
+			b.Add(key)
 		}
 		r, err := p.Open(b.Finish(nil))
 		require.NoError(t, err)
-		return r
+		return r.MayContain
 	}
 	oracle := bloom.New(10*n, 7)
-	for i := range n {
-		oracle.Add(keyOf(i))
+	for _, key := range keys[:n] {
+		oracle.Add(key)
 	}
-	best := rate(t, oracle.Test, n)
-	standard := rate(t, open(StandardBloom(10)).MayContain, n)
-	fast := rate(t, open(Bloom(10)).MayContain, n)
+	best, standard, fast := rate(oracle.Test), rate(open(StandardBloom(10))), rate(open(Bloom(10)))
 	t.Logf("false positives: library %.4f, StandardBloom %.4f, Bloom %.4f", best, standard, fast)
 	require.Equal(t, best, standard, "the same bits, so the same answers")
 	require.Less(t, fast, 0.0125)
 	require.Less(t, fast, 1.5*best, "what one cache line a key costs")
-	require.Less(t, rate(t, open(Bloom(16)).MayContain, n), 0.0015)
-	require.Less(t, rate(t, open(Bloom(5)).MayContain, n), 0.11)
+	require.Less(t, rate(open(Bloom(16))), 0.002)
+	require.Less(t, rate(open(Bloom(5))), 0.11)
 }
 
 func TestBuilderIsEmptyAfterFinish(t *testing.T) {

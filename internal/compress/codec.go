@@ -148,8 +148,8 @@ func decompressBZip2(dst, payload []byte) error {
 	return wrapRead("BZip2", readExactly(bzip2.NewReader(bytes.NewReader(payload)), dst, make([]byte, 1)))
 }
 
-// decompressUnsized reads to the end of the stream; memory grows with what really comes out of it.
-func decompressUnsized(diskType byte, payload, dict []byte) ([]byte, error) {
+// decompressUnsized reads to the end of the stream, which must come before limit; memory grows with what really comes out.
+func decompressUnsized(diskType byte, payload, dict []byte, limit int64) ([]byte, error) {
 	name, r := "BZip2", io.Reader(nil)
 	if diskType == diskZlib {
 		f, err := openZlib(payload, dict)
@@ -162,12 +162,12 @@ func decompressUnsized(diskType byte, payload, dict []byte) ([]byte, error) {
 		r = bzip2.NewReader(bytes.NewReader(payload))
 	}
 	var out bytes.Buffer
-	n, err := out.ReadFrom(io.LimitReader(r, MaxBlockSize+1))
+	n, err := out.ReadFrom(io.LimitReader(r, limit+1))
 	if err != nil {
 		return nil, wrapRead(name, err)
 	}
-	if n > MaxBlockSize {
-		return nil, errTooLong
+	if n > limit {
+		return nil, fmt.Errorf("%s: block has more than %d bytes", name, limit)
 	}
 	return out.Bytes(), nil
 }

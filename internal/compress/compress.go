@@ -126,7 +126,6 @@ var (
 	errNoLength  = errors.New("compressed block ends inside its length")
 	errNotWhole  = errors.New("compressed block does not have the length that it states")
 	errTrailing  = errors.New("compressed block goes on behind its end")
-	errTooLong   = fmt.Errorf("compressed block without a length has more than %d bytes", MaxBlockSize)
 	errSnappyLen = errors.New("Snappy block has no valid length")
 )
 
@@ -231,7 +230,7 @@ func Decompress(diskType byte, formatVersion int, src, dict []byte) ([]byte, err
 		return nil, err
 	}
 	if n == unknownLen {
-		return decompressUnsized(diskType, payload, dict)
+		return decompressUnsized(diskType, payload, dict, MaxBlockSize)
 	}
 	dst := make([]byte, n)
 	if err := DecompressInto(dst, diskType, formatVersion, src, dict); err != nil {

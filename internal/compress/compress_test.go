@@ -132,6 +132,21 @@ func TestStatedLengthIsNotBelieved(t *testing.T) {
 	require.Error(t, DecompressInto(make([]byte, 3), diskNone, 5, []byte("four"), nil))
 }
 
+func TestStreamWithoutALengthIsBounded(t *testing.T) {
+	const limit = 64 << 10
+	_, whole := splitPrefix(Zlib.Compress(nil, make([]byte, limit), nil))
+	got, err := decompressUnsized(diskZlib, whole, nil, limit)
+	require.NoError(t, err)
+	require.Len(t, got, limit)
+	_, bomb := splitPrefix(Zlib.Compress(nil, make([]byte, 10*limit), nil))
+	_, err = decompressUnsized(diskZlib, bomb, nil, limit)
+	require.Error(t, err)
+	_, err = Decompress(diskBZip2, 0, []byte("BZh9 is no stream"), nil)
+	require.Error(t, err)
+	_, err = Decompress(diskZlib, 0, whole[:len(whole)/2], nil)
+	require.Error(t, err)
+}
+
 func TestBytesBehindTheStreamAreDamage(t *testing.T) {
 	src := blocks()["text"]
 	for _, typ := range written {
