@@ -114,27 +114,16 @@ func bloomProbes(millibits int) int {
 	return (millibits-1)/2000 - 1
 }
 
-// fillBloom sets the bits of every hash. It goes through them in small batches and touches the lines of a batch first, so that
-// the cache misses of a big filter overlap.
+// fillBloom sets the bits of every hash.
 func fillBloom(bits []byte, hashes []uint64, probes int) {
-	const batch = 16
 	lines := uint32(len(bits) / lineBytes)
-	var at [batch]uint32
-	for len(hashes) > 0 {
-		n := min(batch, len(hashes))
-		var touched byte
-		for i, h := range hashes[:n] {
-			at[i] = lineOf(h, lines)
-			touched |= bits[int(at[i])*lineBytes]
+	for _, h := range hashes {
+		line := (*[lineBytes]byte)(bits[int(lineOf(h, lines))*lineBytes:])
+		h2 := uint32(h >> 32)
+		for range probes {
+			line[h2>>26] |= 1 << (h2 >> 23 & 7)
+			h2 *= golden32
 		}
-		_ = touched
-		for i, h := range hashes[:n] {
-			line := (*[lineBytes]byte)(bits[int(at[i])*lineBytes:])
-			for j, h2 := 0, uint32(h>>32); j < probes; j, h2 = j+1, h2*golden32 {
-				line[h2>>26] |= 1 << (h2 >> 23 & 7)
-			}
-		}
-		hashes = hashes[n:]
 	}
 }
 
