@@ -72,7 +72,7 @@ func (i *Iterator) Close() error {
 	}
 	err := i.err
 	i.unload()
-	i.r, i.err = nil, nil
+	i.r, i.err, i.o = nil, nil, IterOptions{}
 	i.window, i.windowAt, i.misses = i.window[:0], 0, 0
 	if cap(i.window)+cap(i.own)+cap(i.joined) <= 2*maxReadahead {
 		iterators.Put(i)
@@ -146,7 +146,7 @@ func (i *Iterator) cached(h block.Handle, step int) ([]byte, error) {
 		i.misses++
 		if i.misses <= missesBeforeReadahead {
 			var err error
-			if v, err = r.block(h, !i.o.DontFillCache); err != nil {
+			if v, err = r.load(h, !i.o.DontFillCache); err != nil {
 				return nil, err
 			}
 		} else {

@@ -70,6 +70,9 @@ type Reader struct {
 	propsAt    block.Handle
 }
 
+// noCache keeps nothing; readers without a cache get their blocks' memory from it.
+var noCache = sync.OnceValue(func() *cache.Cache { return cache.New(0) })
+
 // tailSize is how much of a file's end Open reads at once.
 const tailSize = 16 << 10
 
@@ -80,7 +83,7 @@ func Open(f vfs.File, path string, o ReaderOptions) (*Reader, error) {
 		r.cmp = kv.Bytewise
 	}
 	if r.cache == nil {
-		r.cache = cache.New(0)
+		r.cache = noCache()
 	}
 	r.id = r.cache.NewID()
 	if err := r.open(&o); err != nil {
@@ -438,6 +441,11 @@ func (r *Reader) block(h block.Handle, fill bool) (*cache.Value, error) {
 	if v := r.cache.Get(cache.Key{ID: r.id, Offset: h.Offset}); v != nil {
 		return v, nil
 	}
+	return r.load(h, fill)
+}
+
+// load reads a data block from the file.
+func (r *Reader) load(h block.Handle, fill bool) (*cache.Value, error) {
 	s := scratch.Get().(*[]byte)
 	n := int(h.Size) + block.TrailerSize
 	if cap(*s) < n {

@@ -1,6 +1,7 @@
 package sstable
 
 import (
+	"context"
 	"encoding/binary"
 	"fmt"
 	"math/rand/v2"
@@ -161,6 +162,64 @@ func TestIndexOfUserKeysWhereNoKeyIsSplit(t *testing.T) {
 		last = off
 	}
 	require.Equal(t, r.props.DataSize, r.ApproximateOffset([]byte("9")))
+}
+
+func TestReadsFromMemoryOnlyDoNoIO(t *testing.T) {
+	fs := vfs.NewMem()
+	f, err := fs.Create("t")
+	require.NoError(t, err)
+	plain(t, f, 200, WriterOptions{})
+	f, err = fs.Open("t")
+	require.NoError(t, err)
+	writes, reads := 0, 0
+	r, err := Open(counted{f, &writes, &reads}, "t", ReaderOptions{Cache: testCache()})
+	require.NoError(t, err)
+	defer r.Close()
+	reads = 0
+	key := fmt.Appendf(nil, "%016d", 100)
+	get := func(g lookup.Get) (lookup.State, error) {
+		g.User, g.Seq = key, kv.MaxSeq
+		err := r.Get(&g, false)
+		g.Release()
+		return g.State, err
+	}
+	_, err = get(lookup.Get{CacheOnly: true})
+	require.ErrorIs(t, err, ErrNotCached)
+	i := r.NewIter(IterOptions{CacheOnly: true})
+	require.Nil(t, i.First())
+	require.ErrorIs(t, i.Err(), ErrNotCached)
+	require.Zero(t, reads)
+
+	state, err := get(lookup.Get{DontFillCache: true})
+	require.NoError(t, err)
+	require.Equal(t, lookup.Found, state)
+	_, err = get(lookup.Get{CacheOnly: true})
+	require.ErrorIs(t, err, ErrNotCached)
+	_, err = get(lookup.Get{})
+	require.NoError(t, err)
+	state, err = get(lookup.Get{CacheOnly: true})
+	require.NoError(t, err)
+	require.Equal(t, lookup.Found, state)
+	require.NotNil(t, i.SeekGE(kv.SeekKey(key, kv.MaxSeq), nil))
+	require.ErrorIs(t, i.Close(), nil)
+	require.Equal(t, 2, reads)
+}
+
+func TestAWalkEndsWithItsContext(t *testing.T) {
+	fs := vfs.NewMem()
+	f, err := fs.Create("t")
+	require.NoError(t, err)
+	plain(t, f, 200, WriterOptions{})
+	r := open(t, fs, "t", ReaderOptions{})
+	defer r.Close()
+	ctx, cancel := context.WithCancel(t.Context())
+	i := r.NewIter(IterOptions{Context: ctx})
+	require.NotNil(t, i.First())
+	cancel() // nothing is cached
+	for i.Next() != nil {
+	}
+	require.ErrorIs(t, i.Close(), context.Canceled)
+	require.ErrorIs(t, r.VerifyChecksums(ctx), context.Canceled)
 }
 
 func TestTablesStayOpenUpToTheLimit(t *testing.T) {
