@@ -65,7 +65,7 @@ func (b *builder) apply(e *Edit) error {
 	switch {
 	case e.DropFamily:
 	case f == nil:
-		return fmt.Errorf("there is no family %d", e.Family)
+		return fmt.Errorf("%w %d", ErrNoFamily, e.Family)
 	default:
 		if err := b.applyTo(f, e); err != nil {
 			return fmt.Errorf("family %q: %w", f.name, err)
@@ -193,12 +193,10 @@ func (f *familyBuilder) add(a AddedFile) error {
 	if old, ok := f.added[a.File.Num]; ok {
 		return fmt.Errorf("file %06d is added to level %d but is on level %d", a.File.Num, a.Level, old.Level)
 	}
-	level, known := f.base.find(a.File.Num)
-	if _, gone := f.deleted[a.File.Num]; known != nil {
-		if !gone {
+	if _, gone := f.deleted[a.File.Num]; !gone {
+		if level, known := f.base.find(a.File.Num); known != nil {
 			return fmt.Errorf("file %06d is added to level %d but is on level %d", a.File.Num, a.Level, level)
 		}
-		a.File = known // moved: one description for each number, or its references would be counted apart
 	}
 	if f.added == nil {
 		f.added = make(map[uint64]AddedFile)
@@ -228,6 +226,8 @@ func (b *builder) finish() (*state, error) {
 	return &s, nil
 }
 
+// finish makes the family's version. Levels that did not change are shared with the old one, the others are put in order
+// and checked.
 func (f *familyBuilder) finish(o *Options) error {
 	if f.cmp == nil {
 		cmp, err := o.comparer(f.name, "")
@@ -254,6 +254,7 @@ func (f *familyBuilder) finish(o *Options) error {
 			levels[level] = old
 			continue
 		}
+		levels[level] = make([]*File, 0, len(old)+len(added))
 		for _, file := range old {
 			if _, gone := f.deleted[file.Num]; !gone {
 				levels[level] = append(levels[level], file)
@@ -264,22 +265,15 @@ func (f *familyBuilder) finish(o *Options) error {
 		levels[a.Level] = append(levels[a.Level], a.File)
 	}
 	if f.base == nil {
-		f.epoch = inferEpochs(f.cmp, levels)
+		f.epoch = max(f.epoch, inferEpochs(f.cmp, levels))
 	}
 	for level, files := range levels {
 		if !touched[level] {
 			continue
 		}
 		sortLevel(f.cmp, level, files)
-		for i := range files {
-			if f.cmp.CompareKeys(files[i].Smallest, files[i].Largest) > 0 {
-				return fmt.Errorf("level %d: file %v ends before it begins", level, files[i])
-			}
-			if i > 0 {
-				if err := checkNeighbours(f.cmp, level, files[i-1], files[i]); err != nil {
-					return fmt.Errorf("level %d: %w", level, err)
-				}
-			}
+		if err := checkLevel(f.cmp, level, files); err != nil {
+			return err
 		}
 	}
 	f.version = newVersion(f.cmp, levels)

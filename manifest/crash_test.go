@@ -265,7 +265,7 @@ func (s *story) table(from, to string) *File {
 
 func TestCrashAtAnySyncLeavesAStateThatWasApplied(t *testing.T) {
 	crashes, ahead := 0, 0
-	for seed := range uint64(12) {
+	for seed := range uint64(8) {
 		s := &story{t: t, rng: rand.New(rand.NewPCG(seed, 1))}
 		// Level 2 of the crash: the recovered one dies in its own first Apply.
 		again := func(crashed *vfs.Mem) {
@@ -305,7 +305,7 @@ func TestCrashAtAnySyncLeavesAStateThatWasApplied(t *testing.T) {
 			}
 		}
 	}
-	require.Greater(t, crashes, 1000)
+	require.Greater(t, crashes, 500)
 	require.Greater(t, ahead, 10, "some crashes find the edit under way done")
 }
 

@@ -16,6 +16,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -368,10 +369,19 @@ func (vs *VersionSet) complete(s *state, edits []*Edit) (full []*Edit, numbered 
 			}
 			own.Comparer = cmp.Name
 		}
-		if f := s.families[e.Family]; f != nil && epochs[e.Family] == 0 {
-			epochs[e.Family] = f.epoch
+		f := s.families[e.Family]
+		if f != nil {
+			epochs[e.Family] = max(epochs[e.Family], f.epoch)
 		}
-		for _, a := range e.Add {
+		own.Add = slices.Clone(e.Add)
+		for i, a := range own.Add {
+			if f != nil {
+				// Moved: there is one description for each number, or its references would be counted apart.
+				if _, known := f.version.find(a.File.Num); known != nil {
+					own.Add[i].File = known
+					continue
+				}
+			}
 			if a.File.Epoch == 0 {
 				epochs[e.Family]++
 				a.File.Epoch = epochs[e.Family]

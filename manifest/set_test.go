@@ -124,12 +124,14 @@ func TestInstallSeesVersionsBeforeTheyAreCurrent(t *testing.T) {
 
 func TestFileIsObsoleteWhenItsLastVersionDies(t *testing.T) {
 	var gone []uint64
-	vs := create(t, newDir(t), Options{OnObsolete: func(f *File) { gone = append(gone, f.Num) }})
+	m := newDir(t)
+	vs := create(t, m, Options{OnObsolete: func(f *File) { gone = append(gone, f.Num) }})
 	require.NoError(t, vs.Apply([]*Edit{flushed(0, 4, "a", "b")}, nil))
 	reader := vs.Current(0)
 	require.NoError(t, vs.Apply([]*Edit{{Delete: []DeletedFile{{0, 4}}, Add: []AddedFile{{1, file(4, "a", "b")}}}}, nil))
 	moved := vs.Current(0)
 	require.Same(t, reader.Level(0)[0], moved.Level(1)[0], "a moved file keeps its count")
+	require.Equal(t, describe(vs), describe(reopen(t, m, Options{})), "and what is said of it")
 	require.NoError(t, vs.Apply([]*Edit{{Delete: []DeletedFile{{1, 4}}, Add: []AddedFile{{1, file(5, "a", "b")}}}}, nil))
 	require.Contains(t, vs.LiveFiles(), uint64(4))
 	reader.Unref()
@@ -186,6 +188,7 @@ func TestEditsWithoutSenseAreRefusedBeforeTheyAreWritten(t *testing.T) {
 		require.Equal(t, want, describe(vs), text)
 	}
 	require.Equal(t, bytes, readFile(t, m, "db/MANIFEST-000001"))
+	require.ErrorIs(t, vs.Apply([]*Edit{flushed(7, 9, "a", "b")}, nil), ErrNoFamily)
 	require.NoError(t, vs.Apply([]*Edit{flushed(0, 9, "a", "b")}, nil), "and the set goes on")
 }
 

@@ -20,6 +20,9 @@ const DefaultFamily = "default"
 // levels than have files.
 var ErrMismatch = errors.New("the options do not fit the database")
 
+// ErrNoFamily is matched by the error of an Apply for a family that does not exist, or no longer.
+var ErrNoFamily = errors.New("there is no family")
+
 // family is one family in a state.
 type family struct {
 	id        uint32

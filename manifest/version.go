@@ -58,7 +58,7 @@ func (v *Version) Comparer() *kv.Comparer { return v.cmp }
 func (v *Version) NumLevels() int { return len(v.levels) }
 
 // Level returns a level's files: level 0's newest first, the others' by key. The slice must not be changed. A level that
-// does not exist is empty.
+// does not exist is empty, and so are those of a nil version.
 func (v *Version) Level(n int) []*File {
 	if v == nil || n < 0 || n >= len(v.levels) {
 		return nil
@@ -137,20 +137,30 @@ func (v *Version) Overlapping(level int, r kv.Range) []*File {
 func (v *Version) Check(cmp *kv.Comparer) error {
 	seen := make(map[uint64]int)
 	for level, files := range v.levels {
-		for i, f := range files {
+		for _, f := range files {
 			if on, ok := seen[f.Num]; ok {
 				return fmt.Errorf("file %06d is on level %d and on level %d", f.Num, on, level)
 			}
 			seen[f.Num] = level
-			if cmp.CompareKeys(f.Smallest, f.Largest) > 0 {
-				return fmt.Errorf("level %d: file %v ends before it begins", level, f)
-			}
-			if i == 0 {
-				continue
-			}
-			if err := checkNeighbours(cmp, level, files[i-1], f); err != nil {
-				return fmt.Errorf("level %d: %w", level, err)
-			}
+		}
+		if err := checkLevel(cmp, level, files); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// checkLevel checks files that should be in the order of their level.
+func checkLevel(cmp *kv.Comparer, level int, files []*File) error {
+	for i, f := range files {
+		if cmp.CompareKeys(f.Smallest, f.Largest) > 0 {
+			return fmt.Errorf("level %d: file %v ends before it begins", level, f)
+		}
+		if i == 0 {
+			continue
+		}
+		if err := checkNeighbours(cmp, level, files[i-1], f); err != nil {
+			return fmt.Errorf("level %d: %w", level, err)
 		}
 	}
 	return nil

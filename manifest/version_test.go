@@ -87,7 +87,7 @@ func TestNeighboursMayShareAUserKey(t *testing.T) {
 // The binary search finds what looking at each file finds.
 func TestOverlappingIsWhatEachFileSays(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 4))
-	for range 300 {
+	for range 150 {
 		var keys []string
 		for range 2 * rng.IntN(12) {
 			keys = append(keys, fmt.Sprintf("%02d", rng.IntN(40)))
@@ -105,7 +105,7 @@ func TestOverlappingIsWhatEachFileSays(t *testing.T) {
 			}
 			return fmt.Appendf(nil, "%02d", rng.IntN(42))
 		}
-		for range 100 {
+		for range 40 {
 			r := kv.Range{Start: bound(), End: bound(), EndInclusive: rng.IntN(2) == 0}
 			if r.Start != nil && r.End != nil && string(r.Start) > string(r.End) {
 				r.Start, r.End = r.End, r.Start
