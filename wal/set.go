@@ -54,14 +54,26 @@ type liveLog struct {
 
 	// Guarded by Set.mu.
 	size      int64 // accepted
+	written   int64 // handed to the system
+	synced    int64 // safe
 	lastSeq   kv.Seq
-	synced    int64 // how much of size is safe
 	named     bool  // the directory was synced since the file was made
 	appendErr error // it takes no more records
 	syncErr   error // it will never be safe
 	busy      bool  // being synced: not to be closed now
 	dropped   bool  // to be closed when no longer busy
 }
+
+// errLocked says why the log takes no more records.
+func (l *liveLog) errLocked() error {
+	if l.appendErr != nil {
+		return l.appendErr
+	}
+	return l.syncErr
+}
+
+// maxBuffered is how much Buffer may leave in memory.
+const maxBuffered = 1 << 20
 
 // syncTask is a log and how much of it is to be made safe.
 type syncTask struct {
@@ -87,7 +99,7 @@ func (s *Set) Adopt(number uint64) error {
 	}
 	size, err := f.Size()
 	if err == nil {
-		err = s.add(&liveLog{number: number, file: f, size: size, adopted: true})
+		err = s.add(&liveLog{number: number, file: f, size: size, written: size, adopted: true})
 	}
 	if err != nil {
 		return errors.Join(err, f.Close())
@@ -106,12 +118,18 @@ func (s *Set) add(l *liveLog) error {
 	return nil
 }
 
-// Create makes a new log and makes it current: Append goes there. It writes the record that names the log before, and
-// syncs nothing; the first Sync does. number is above those of all logs so far. On error the current log stays what it
-// was and the new file is gone, as far as the file system allows. Only the write leader calls it.
+// Create flushes the current log, makes a new one and makes that current: Append goes there. It writes the record that
+// names the log before, and syncs nothing; the first Sync does. number is above those of all logs so far. On error the
+// current log stays what it was and the new file is gone, as far as the file system allows. Only the write leader calls
+// it.
 func (s *Set) Create(number uint64) error {
 	before := s.last
 	if c := s.current; c != nil {
+		if s.writer.err == nil {
+			if err := s.Flush(); err != nil {
+				return err
+			}
+		}
 		s.mu.Lock()
 		before = Predecessor{Number: c.number, Size: c.size, LastSeq: c.lastSeq}
 		s.mu.Unlock()
@@ -127,7 +145,7 @@ func (s *Set) Create(number uint64) error {
 	if err = w.Append(appendPredecessor(nil, before)); err == nil {
 		err = w.Flush()
 	}
-	l := &liveLog{number: number, file: f, start: w.Size(), size: w.Size(), lastSeq: before.LastSeq}
+	l := &liveLog{number: number, file: f, start: w.Size(), size: w.Size(), written: w.Size(), lastSeq: before.LastSeq}
 	if err == nil {
 		err = s.add(l)
 	}
@@ -147,27 +165,34 @@ func (s *Set) Create(number uint64) error {
 //
 // After an error it is open whether a crash and a recovery bring the record back, but once a new log was created they
 // will not. The log takes no more records: Append fails until Create.
-func (s *Set) Append(sync bool, parts ...[]byte) error {
+func (s *Set) Append(sync bool, parts ...[]byte) error { return s.append(parts, true, sync) }
+
+// Buffer is Append for those who flush their logs themselves: the record may stay in memory until Flush, Create, Close,
+// Append or the next Buffer.
+func (s *Set) Buffer(parts ...[]byte) error { return s.append(parts, false, false) }
+
+func (s *Set) append(parts [][]byte, flush, sync bool) error {
 	l := s.current
 	if l == nil {
 		return errNoLog
 	}
 	seq, count := batch.Seq(parts[0]), batch.Count(parts[0])
 	s.mu.Lock()
-	size, lastSeq, err := l.size, l.lastSeq, l.appendErr
-	if err == nil {
-		err = l.syncErr
-	}
+	size, lastSeq, err := l.size, l.lastSeq, l.errLocked()
 	s.mu.Unlock()
 	if err != nil {
 		return err
 	}
-	if err = s.writer.Append(parts...); err == nil {
+	if err = s.writer.Append(parts...); err == nil && (flush || len(s.writer.buf) >= maxBuffered) {
+		flush = true
 		err = s.writer.Flush()
 	}
 	if err == nil {
 		s.mu.Lock()
 		l.size = s.writer.Size()
+		if flush {
+			l.written = l.size
+		}
 		if count > 0 {
 			l.lastSeq = seq + kv.Seq(count) - 1
 		}
@@ -184,8 +209,26 @@ func (s *Set) Append(sync bool, parts ...[]byte) error {
 	return err
 }
 
-// Sync makes everything that was appended before the call survive a crash of the machine. Appends go on meanwhile. An
-// error is returned again by every later Sync until the log that failed is dropped.
+// Flush writes what Buffer left in memory. Only the write leader calls it. What is lost in an error was accepted all the
+// same: the next log says so, and unless its data reached tables, recovery will find a Gap.
+func (s *Set) Flush() error {
+	l := s.current
+	if l == nil {
+		return errNoLog
+	}
+	err := s.writer.Flush()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err != nil {
+		l.appendErr = err
+		return err
+	}
+	l.written = l.size
+	return nil
+}
+
+// Sync makes everything that was written before the call survive a crash of the machine. Appends go on meanwhile, and
+// what is buffered stays so. An error is returned again by every later Sync until the log that failed is dropped.
 func (s *Set) Sync() error { return s.sync(true) }
 
 // SyncClosed is Sync without the current log.
@@ -206,7 +249,7 @@ func (s *Set) sync(current bool) error {
 		if err = l.syncErr; err != nil {
 			break
 		}
-		t := syncTask{l, l.size, l.synced < l.size, !l.named}
+		t := syncTask{l, l.written, l.synced < l.written, !l.named}
 		if t.data || t.name {
 			l.busy = true
 			s.todo = append(s.todo, t)
@@ -302,7 +345,7 @@ func (s *Set) Current() uint64 {
 	return 0
 }
 
-// CurrentEmpty says whether nothing was appended to the current log.
+// CurrentEmpty says whether nothing was appended to the current log. Only the write leader calls it, after Create.
 func (s *Set) CurrentEmpty() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -330,9 +373,12 @@ func (s *Set) TotalSize() (size int64) {
 	return size
 }
 
-// Close closes all logs and syncs none. Nothing may be called at the same time, and nothing after it.
+// Close flushes and closes all logs and syncs none. Nothing may be called at the same time, and nothing after it.
 func (s *Set) Close() error {
 	var errs []error
+	if s.current != nil && s.writer.err == nil {
+		errs = append(errs, s.writer.Flush())
+	}
 	for _, l := range s.logs {
 		errs = append(errs, l.file.Close())
 	}

@@ -22,10 +22,12 @@ func TestAppendIsOneWrite(t *testing.T) {
 	s := NewSet(fs, "db", Predecessor{})
 	require.NoError(t, s.Create(3))
 	require.Equal(t, []string{"create 000003.log", "write 000003.log"}, fs.take())
+	require.True(t, s.CurrentEmpty())
 	for _, size := range []int{1, 1000, 200_000} {
 		rec := put(kv.Seq(size), size)
 		require.NoError(t, s.Append(false, rec[:12], rec[12:]))
 		require.Equal(t, []string{"write 000003.log"}, fs.take())
+		require.False(t, s.CurrentEmpty())
 	}
 	require.NoError(t, s.Append(true, put(300_000, 5)))
 	require.Equal(t, []string{"write 000003.log", "sync 000003.log", "syncdir"}, fs.take())
@@ -162,6 +164,52 @@ func TestCreateThatFailsChangesNothing(t *testing.T) {
 	require.Error(t, s.Create(5))
 	require.NoError(t, s.Append(true, put(2, 10)))
 	require.Equal(t, "1 2", recovered(t, fs, AbsoluteConsistency, 0, 3, 5))
+}
+
+func TestBufferedRecordsAreWrittenTogether(t *testing.T) {
+	fs := newFakeFS()
+	s := NewSet(fs, "db", Predecessor{})
+	require.ErrorIs(t, s.Buffer(put(1, 1)), errNoLog)
+	require.ErrorIs(t, s.Flush(), errNoLog)
+	require.NoError(t, s.Create(3))
+	fs.take()
+	for seq := kv.Seq(1); seq <= 3; seq++ {
+		require.NoError(t, s.Buffer(put(seq, 10)))
+	}
+	require.NoError(t, s.Sync())
+	require.Equal(t, []string{"sync 000003.log", "syncdir"}, fs.take(), "Sync leaves the buffer alone")
+	require.NoError(t, s.Flush())
+	require.NoError(t, s.Flush())
+	require.Equal(t, []string{"write 000003.log"}, fs.take())
+	require.NoError(t, s.Buffer(put(4, 10)))
+	require.NoError(t, s.Append(true, put(5, 10)))
+	require.Equal(t, []string{"write 000003.log", "sync 000003.log"}, fs.take())
+	require.NoError(t, s.Buffer(put(6, 2<<20)))
+	require.Equal(t, []string{"write 000003.log"}, fs.take(), "the buffer has its bounds")
+	require.NoError(t, s.Buffer(put(7, 10)))
+	require.NoError(t, s.Create(4))
+	require.Equal(t, []string{"write 000003.log", "create 000004.log", "write 000004.log"}, fs.take())
+	require.NoError(t, s.Buffer(put(8, 10)))
+	require.NoError(t, s.Close())
+	require.Equal(t, "1 2 3 4 5 6 7 8", recovered(t, fs, AbsoluteConsistency, 0, 3, 4))
+}
+
+// Buffered records were accepted. When they are lost the later ones must not be taken for their continuation.
+func TestLostBufferedRecordsAreAGap(t *testing.T) {
+	fs := newFakeFS()
+	s := NewSet(fs, "db", Predecessor{})
+	require.NoError(t, s.Create(3))
+	require.NoError(t, s.Append(false, put(1, 10)))
+	end := len(fs.bytes(3))
+	require.NoError(t, s.Buffer(put(2, 10)))
+	fs.fail["write 000003.log"] = true
+	require.ErrorIs(t, s.Create(4), errInjected, "the buffer could not be written")
+	fs.put(3, fs.bytes(3)[:end])
+	require.ErrorIs(t, s.Buffer(put(3, 10)), errInjected)
+	require.NoError(t, s.Create(4))
+	require.NoError(t, s.Append(false, put(3, 10)))
+	require.Equal(t, "1", recovered(t, fs, PointInTimeRecovery, 0, 3, 4))
+	require.Equal(t, "refused: gap between logs", recovered(t, fs, AbsoluteConsistency, 0, 3, 4))
 }
 
 // While log 3 is being synced its data reaches a table and it is dropped: the file stays open until the sync is done.
