@@ -203,7 +203,12 @@ func TestRocksDBsToolSaysTheSameOfItsManifests(t *testing.T) {
 	if !ok {
 		return
 	}
+	// The others differ in what is in the tables, not in the manifest.
+	different := regexp.MustCompile(`/(119|78-0|78-14|78-6)`)
 	for _, dir := range goldens(t) {
+		if !different.MatchString(dir) {
+			continue
+		}
 		vs, err := Recover(vfs.OS, dir, Options{})
 		require.NoError(t, err)
 		theirs := dumpOf(t, tool, filepath.Join(dir, fname.Make(fname.Manifest, vs.ManifestNumber())))
