@@ -118,7 +118,9 @@ func (d *DB) setBackgroundErrorLocked(r errorReason, err error) error {
 	if d.closed.Load() {
 		return e
 	}
-	d.log.Error("background error", "reason", r.String(), "severity", e.severity.String(), "error", err)
+	d.eventLocked(func() {
+		d.log.Error("background error", "reason", r.String(), "severity", e.severity.String(), "error", err)
+	})
 	if old := d.bgError.Load(); old == nil || e.severity > old.severity {
 		d.bgError.Store(e)
 		d.eventLocked(func() {
@@ -238,7 +240,8 @@ func (d *DB) scheduleLocked() {
 	if d.closing || !d.opened {
 		return
 	}
-	if e := d.bgError.Load(); e != nil {
+	e := d.bgError.Load()
+	if e != nil && e.severity >= severityHard {
 		return
 	}
 	families := d.ColumnFamilies()
@@ -250,12 +253,15 @@ func (d *DB) scheduleLocked() {
 			d.startFlushLocked(cf)
 		}
 	}
+	if e != nil {
+		return // a compaction failed; Resume tries again
+	}
 	for i := range families {
 		if d.compactions >= d.compactionSlotsLocked() {
 			return
 		}
 		cf := families[(i+d.turn)%len(families)]
-		if cf.opts.DisableAutoCompactions || cf.manual > 0 {
+		if cf.opts.DisableAutoCompactions {
 			continue
 		}
 		for d.compactions < d.compactionSlotsLocked() {

@@ -39,7 +39,6 @@ type ColumnFamily struct {
 	busy       compaction.Busy
 	stall      stallState
 	pending    uint64 // bytes that compactions have to move
-	manual     int    // CompactRange calls that keep automatic compactions of this family away
 	bottommost bool   // a snapshot was released: look for files that can be rewritten now
 }
 
@@ -125,7 +124,8 @@ func (d *DB) CreateColumnFamily(name string, o *ColumnFamilyOptions) (*ColumnFam
 	if err != nil {
 		return nil, during(err, "create column family %q", name)
 	}
-	return cf, d.writeOptionsFile()
+	d.writeOptionsFile()
+	return cf, nil
 }
 
 // DropColumnFamily removes a family and all it holds. Iterators and snapshots that are open go on reading it; every
@@ -152,7 +152,8 @@ func (d *DB) DropColumnFamily(cf *ColumnFamily) error {
 		return during(err, "drop column family %q", cf.name)
 	}
 	d.dropLogs()
-	return d.writeOptionsFile()
+	d.writeOptionsFile()
+	return nil
 }
 
 // ListColumnFamilies returns the names of the families of a database that need not be open.

@@ -161,7 +161,7 @@ func (i *jobIter) Close() error {
 }
 
 // CompactRange compacts all of begin <= key <= end, nil being open, down to the deepest level that holds any of it, and
-// waits for that. Automatic compactions of the family wait meanwhile.
+// waits for that.
 func (c *ColumnFamily) CompactRange(ctx context.Context, begin, end []byte, o *CompactRangeOptions) error {
 	d := c.db
 	if err := c.usable(); err != nil {
@@ -175,10 +175,8 @@ func (c *ColumnFamily) CompactRange(ctx context.Context, begin, end []byte, o *C
 	}
 	defer d.wakeAt(ctx)()
 	d.mu.Lock()
-	c.manual++
 	d.manual++
 	defer func() {
-		c.manual--
 		d.manual--
 		d.scheduleLocked()
 		d.cond.Broadcast()

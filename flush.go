@@ -30,13 +30,7 @@ func (d *DB) prepareFlushLocked(cf *ColumnFamily) flushJob {
 // startFlushLocked prepares a flush and starts it.
 func (d *DB) startFlushLocked(cf *ColumnFamily) {
 	job := d.prepareFlushLocked(cf)
-	go func() {
-		err := d.flush(job)
-		if err == nil || d.ctx.Err() != nil || cf.dropped.Load() {
-			return
-		}
-		d.setBackgroundError(reasonFlush, during(err, "flush column family %q", cf.name))
-	}()
+	go func() { _ = d.flush(job) }() // it keeps its error as the background error
 }
 
 // flush runs and installs a job.
@@ -64,9 +58,10 @@ func (d *DB) flush(job flushJob) error {
 			tell(info)
 		}
 	})
-	if err == nil {
-		d.scheduleLocked()
+	if err != nil && d.ctx.Err() == nil && !cf.dropped.Load() {
+		d.setBackgroundErrorLocked(reasonFlush, during(err, "flush column family %q", cf.name))
 	}
+	d.scheduleLocked()
 	d.cond.Broadcast()
 	return err
 }
@@ -191,7 +186,7 @@ func (d *DB) waitFlushed(ctx context.Context, cf *ColumnFamily) error {
 			return nil
 		case ctx.Err() != nil:
 			return ctx.Err()
-		case e != nil:
+		case e != nil && e.severity >= severityHard:
 			return e
 		case d.closing:
 			return ErrClosed

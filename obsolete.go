@@ -147,10 +147,14 @@ func (c *ColumnFamily) logNumberLocked(flushed []*lsm.Mem) uint64 {
 	return c.tree.MemLocked().LogNumber
 }
 
+// keepInfoLogs is how many LOG files of earlier opens are kept.
+const keepInfoLogs = 10
+
 // deleteUnknown removes, at Open, what a crash has left: tables that no version names, logs that nobody needs, older
 // manifests and options files, temporary files. Files that are not a database's are left alone.
 func (d *DB) deleteUnknown(names []string, live map[uint64]bool) {
 	options := newest(names, fname.Options, 2)
+	oldLogs := newest(names, fname.OldInfoLog, keepInfoLogs)
 	for _, name := range names {
 		kind, num, ok := fname.Parse(name)
 		if !ok {
@@ -162,6 +166,8 @@ func (d *DB) deleteUnknown(names []string, live map[uint64]bool) {
 			gone = !live[num]
 		case fname.Manifest:
 			gone = num < d.versions.ManifestNumber()
+		case fname.OldInfoLog:
+			gone = !oldLogs[num]
 		case fname.Options:
 			gone = !options[num]
 		case fname.Log:

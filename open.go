@@ -36,21 +36,18 @@ func Open(dir string, o *Options) (db *DB, err error) {
 			db, err = nil, during(err, "open %s", dir)
 		}
 	}()
+	if _, err := d.isFresh(); err != nil {
+		return nil, err // before anything is made
+	}
 	if err := d.makeDirs(); err != nil {
 		return nil, err
 	}
 	if d.lock, err = d.fs.Lock(d.path(fname.Lock, 0)); err != nil {
 		return nil, err
 	}
-	_, err = d.fs.Stat(d.path(fname.Current, 0))
-	fresh := errors.Is(err, fs.ErrNotExist)
-	switch {
-	case err != nil && !fresh:
+	fresh, err := d.isFresh()
+	if err != nil {
 		return nil, err
-	case fresh && d.opts.ErrorIfMissing:
-		return nil, invalid("there is no database (ErrorIfMissing)")
-	case !fresh && d.opts.ErrorIfExists:
-		return nil, invalid("there is a database (ErrorIfExists)")
 	}
 	if err := d.openLog(); err != nil {
 		return nil, err
@@ -62,9 +59,6 @@ func Open(dir string, o *Options) (db *DB, err error) {
 		d.log.Warn(fmt.Sprintf(format, args...))
 	}}
 	if fresh {
-		if err := d.checkFresh(); err != nil {
-			return nil, err
-		}
 		d.versions, err = manifest.Create(d.fs, d.dir, mo)
 	} else {
 		d.versions, err = manifest.Recover(d.fs, d.dir, mo)
@@ -82,9 +76,7 @@ func Open(dir string, o *Options) (db *DB, err error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := d.writeOptionsFile(); err != nil {
-		return nil, err
-	}
+	d.writeOptionsFile()
 	live := map[uint64]bool{}
 	for num := range d.versions.LiveFiles() {
 		live[num] = true
@@ -159,18 +151,28 @@ func (d *DB) makeDirs() error {
 	return nil
 }
 
-// checkFresh refuses to make a database where the tables of one lie about: its CURRENT was lost.
-func (d *DB) checkFresh() error {
+// isFresh says whether there is no database yet, and refuses what the options rule out. Where tables or logs lie about,
+// there was one, and its CURRENT was lost: no new one is made over it.
+func (d *DB) isFresh() (bool, error) {
+	_, err := d.fs.Stat(d.path(fname.Current, 0))
+	switch {
+	case err == nil && d.opts.ErrorIfExists:
+		return false, invalid("there is a database (ErrorIfExists)")
+	case err == nil || !errors.Is(err, fs.ErrNotExist):
+		return false, err
+	case d.opts.ErrorIfMissing:
+		return false, invalid("there is no database (ErrorIfMissing)")
+	}
 	names, err := d.fs.List(d.dir)
-	if err != nil {
-		return err
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return false, err
 	}
 	for _, name := range names {
-		if kind, _, ok := fname.Parse(name); ok && (kind == fname.Table || kind == fname.Manifest) {
-			return &CorruptionError{File: d.path(fname.Current, 0), Offset: -1, Err: fmt.Errorf("it is missing, but %s is there", name)}
+		if kind, _, ok := fname.Parse(name); ok && (kind == fname.Table || kind == fname.Log) {
+			return false, &CorruptionError{File: d.path(fname.Current, 0), Offset: -1, Err: fmt.Errorf("it is missing, but %s is there", name)}
 		}
 	}
-	return nil
+	return true, nil
 }
 
 // openLog begins the file LOG, unless the user has a logger.

@@ -223,18 +223,21 @@ const (
 	sectionTable   = "TableOptions/BlockBasedTable"
 )
 
-// writeOptionsFile writes a new OPTIONS file and deletes all but the newest two. It runs after the families changed.
-func (d *DB) writeOptionsFile() error {
+// writeOptionsFile writes a new OPTIONS file and deletes all but the newest two. It runs after the families changed. The
+// database does not need the file: that it cannot be written is for the LOG.
+func (d *DB) writeOptionsFile() {
 	d.optionsMu.Lock()
 	defer d.optionsMu.Unlock()
 	num := d.versions.NewFileNum()
 	err := vfs.WriteFileAtomic(d.fs, d.path(fname.OptionsTemp, num), d.path(fname.Options, num), d.encodeOptions())
 	if err != nil {
-		return during(err, "write the OPTIONS file")
+		d.log.Warn("write the OPTIONS file", "error", err)
+		return
 	}
 	names, err := d.fs.List(d.dir)
 	if err != nil {
-		return classify(err)
+		d.log.Warn("list the directory", "error", err)
+		return
 	}
 	keep := newest(names, fname.Options, 2)
 	for _, name := range names {
@@ -242,7 +245,6 @@ func (d *DB) writeOptionsFile() error {
 			d.obsolete(fname.Options, num)
 		}
 	}
-	return nil
 }
 
 func (d *DB) encodeOptions() []byte {

@@ -161,8 +161,9 @@ func (d *DB) updateStallLocked(cf *ColumnFamily) {
 		})
 	}
 	if s.kind != cf.stall.kind {
-		d.log.Info("write stall", "family", cf.name, "from", cf.stall.kind.String(), "to", s.kind.String(), "cause", string(s.cause))
+		from := cf.stall.kind.String()
 		d.eventLocked(func() {
+			d.log.Info("write stall", "family", cf.name, "from", from, "to", s.kind.String(), "cause", string(s.cause))
 			if f := d.opts.Listener.OnStallConditionsChanged; f != nil {
 				f(StallInfo{ColumnFamily: cf.name, Condition: s.kind.String(), Cause: string(s.cause)})
 			}
