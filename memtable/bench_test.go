@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"encoding/binary"
 	"fmt"
+	"math"
 	"math/rand/v2"
+	"runtime"
 	"testing"
 
 	"github.com/ashlardb/ashlar/internal/kv"
@@ -50,17 +52,33 @@ func fillTable(b *testing.B, t *Table, h *Hint, n int, number func() uint64) int
 	return n
 }
 
+// benchInsert fills one arena after the other. Beside the wall clock it reports the thread's own time, which neighbours
+// on a busy machine disturb less, and that of the fastest whole arena.
 func benchInsert(b *testing.B, cmp *kv.Comparer, number func() uint64) {
 	b.ReportAllocs()
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	best := math.Inf(1)
+	var sum float64
 	for left := b.N; left > 0; {
 		b.StopTimer()
 		t := benchTable(b, cmp)
 		var h Hint
 		b.StartTimer()
-		left -= fillTable(b, t, &h, left, number)
+		began := threadTime()
+		n := fillTable(b, t, &h, left, number)
+		took := float64(threadTime() - began)
 		b.StopTimer()
+		if left -= n; left > 0 {
+			best = min(best, took/float64(n))
+		}
+		sum += took
 		t.Release()
 		b.StartTimer()
+	}
+	b.ReportMetric(sum/float64(b.N), "cpu-ns/op")
+	if !math.IsInf(best, 1) {
+		b.ReportMetric(best, "best-cpu-ns/op")
 	}
 }
 
@@ -134,7 +152,7 @@ func BenchmarkPrev(b *testing.B) {
 	}
 }
 
-// BenchmarkPrevBySearch is what Prev would cost without back links.
+// BenchmarkPrevBySearch is what Prev would cost from the top each time.
 func BenchmarkPrevBySearch(b *testing.B) {
 	t, _ := filled(b)
 	it := t.NewIter()

@@ -33,7 +33,7 @@ type pool struct {
 
 var memory = pool{bare: map[int][][]byte{}}
 
-// adviceHugePages lets benchmarks see the difference.
+// adviseHugePages lets benchmarks see the difference.
 var adviseHugePages = true
 
 func takeMemory(size int) ([]byte, error) { return memory.take(size) }

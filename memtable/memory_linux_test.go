@@ -7,7 +7,15 @@ import (
 	"unsafe"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
 )
+
+// threadTime returns the time that the calling thread has run.
+func threadTime() int64 {
+	var use unix.Rusage
+	_ = unix.Getrusage(unix.RUSAGE_THREAD, &use)
+	return use.Utime.Nano() + use.Stime.Nano()
+}
 
 // withHugePages runs f with a pool of its own, whose mappings have huge pages or not.
 func withHugePages(on bool, f func()) {

@@ -5,26 +5,28 @@ package memtable
 //  1. A node's key, value and trailer are written before the node is linked, and never change after.
 //  2. Level 0 is linked first. A node reachable on level i is reachable on every level below i.
 //  3. Nodes are never unlinked; the arena is released as a whole when the last reader has gone.
-//  4. A node's back link names a node before it on level 0: the one right before it, except while an insert between
-//     the two is under way. Back links only move nearer.
 //
 // A node, at offset o (in units of 8 bytes):
 //
-//	8*o - 8*height       8*o - 8     8*o    +4      +8      +12       +20
-//	+-------------+-----+-----------+------+-------+-------+---------+------+--------+
-//	| link h-1    | ... | link 0    | back | len   | len   | trailer | user | value  |
-//	|             |     |           |      | of key| of val|         | key  |        |
-//	+-------------+-----+-----------+------+-------+-------+---------+------+--------+
+//	8*o - 8*height       8*o - 8     8*o      +4        +8        +16
+//	+-------------+-----+-----------+--------+---------+---------+----------+---------+
+//	| link h-1    | ... | link 0    | length | length  | trailer | user key | value   |
+//	|             |     |           | of key | of value|         |          |         |
+//	+-------------+-----+-----------+--------+---------+---------+----------+---------+
 //
 // A link is the rank of the next node's key and, in the low half, its offset. The rank is a digest of the first eight
 // bytes that keeps their order, so most steps are decided by the link alone, and a search touches no node that it does
-// not pass: where the next one sorts behind the key, one cache miss is saved. Only equal ranks cost a look at the key.
+// not pass: where the next one sorts behind the key, a cache miss is saved. Only equal ranks cost a look at the key.
+// BenchmarkInsertRandom (16 + 100 bytes, 64 MiB, huge pages, thread time on a busy machine): 2.2 µs with ranks, 3.6 µs
+// with a look at the key each time.
 //
 // Inserting n between p and q on one level:
 //
 //	1. n.link = q          nobody sees n on this level: a plain store
 //	2. p.link: q -> n      compare and swap; if p has a new neighbour by now, walk on from p and try again
-//	3. q.back = n          on level 0 only, unless somebody nearer stands there
+//
+// There are no links back. Each insert would have to write into q, which it otherwise never touches: one more cache
+// miss. Iterators that walk backward keep the way down instead; see Iterator.
 
 import (
 	"bytes"
@@ -39,13 +41,15 @@ import (
 const (
 	maxHeight  = 20
 	linkSize   = 8
-	headerSize = 20
-
-	keyLenAt   = 4
-	valueLenAt = 8
-	trailerAt  = 12
-	keyAt      = headerSize
+	headerSize = 16
 )
+
+// header is what a node begins with.
+type header struct {
+	keyLen   uint32
+	valueLen uint32
+	trailer  kv.Trailer
+}
 
 // link names a node and holds the rank of its key: rank<<32 | offset.
 type link uint64
@@ -106,24 +110,18 @@ func (l *list) next(node uint32, level int) link {
 	return link(atomic.LoadUint64(l.linkAt(node, level)))
 }
 
-func (l *list) backAt(node uint32) *uint32 {
-	return (*uint32)(unsafe.Add(l.base, toBytes(node)))
+func (l *list) header(node uint32) *header {
+	return (*header)(unsafe.Add(l.base, toBytes(node)))
 }
 
 func (l *list) key(node uint32) []byte {
-	p := unsafe.Add(l.base, toBytes(node))
-	return unsafe.Slice((*byte)(unsafe.Add(p, keyAt)), *(*uint32)(unsafe.Add(p, keyLenAt)))
-}
-
-func (l *list) trailer(node uint32) kv.Trailer {
-	p := unsafe.Add(l.base, toBytes(node)+trailerAt)
-	return kv.Trailer(*(*uint32)(p)) | kv.Trailer(*(*uint32)(unsafe.Add(p, 4)))<<32
+	h := l.header(node)
+	return unsafe.Slice((*byte)(unsafe.Add(unsafe.Pointer(h), headerSize)), h.keyLen)
 }
 
 func (l *list) value(node uint32) []byte {
-	p := unsafe.Add(l.base, toBytes(node))
-	n := *(*uint32)(unsafe.Add(p, valueLenAt))
-	return unsafe.Slice((*byte)(unsafe.Add(p, keyAt+uintptr(*(*uint32)(unsafe.Add(p, keyLenAt))))), n)
+	h := l.header(node)
+	return unsafe.Slice((*byte)(unsafe.Add(unsafe.Pointer(h), headerSize+uintptr(h.keyLen))), h.valueLen)
 }
 
 // order tells whether node sorts before (negative), at (zero) or behind w.
@@ -137,7 +135,7 @@ func (l *list) order(node uint32, w *target) int {
 	if c != 0 {
 		return c
 	}
-	switch t := l.trailer(node); {
+	switch t := l.header(node).trailer; {
 	case t > w.trailer:
 		return -1
 	case t < w.trailer:
@@ -183,33 +181,6 @@ func (l *list) find(w *target) (prev uint32, next link) {
 		above = next
 	}
 	return prev, next
-}
-
-// last returns the last node, or the head if there is none.
-func (l *list) last() uint32 {
-	node := l.head
-	for level := int(l.height.Load()) - 1; level >= 0; level-- {
-		for {
-			next := l.next(node, level)
-			if next == endLink {
-				break
-			}
-			node = next.offset()
-		}
-	}
-	return node
-}
-
-// previous returns the node right before node, or the head.
-func (l *list) previous(node uint32) uint32 {
-	prev := atomic.LoadUint32(l.backAt(node))
-	for {
-		next := l.next(prev, 0).offset()
-		if next == node {
-			return prev
-		}
-		prev = next
-	}
 }
 
 // splice holds, for each level below levels, two nodes that were neighbours there when it was filled, the key that was
@@ -292,9 +263,6 @@ func (l *list) insert(s *splice, w *target, node uint32, height int) bool {
 		for {
 			prev, next := s.prev[level], s.next[level]
 			*l.linkAt(node, level) = uint64(next)
-			if level == 0 {
-				*l.backAt(node) = prev.offset()
-			}
 			if atomic.CompareAndSwapUint64(l.linkAt(prev.offset(), level), uint64(next), uint64(self)) {
 				break
 			}
@@ -307,24 +275,7 @@ func (l *list) insert(s *splice, w *target, node uint32, height int) bool {
 				return false
 			}
 		}
-		if next := s.next[level]; level == 0 && next != endLink {
-			l.moveBack(next.offset(), s.prev[0].offset(), node, w)
-		}
 		s.prev[level] = self
 	}
 	return true
-}
-
-// moveBack makes next's back link name node, which was inserted between prev and next, unless it names one nearer.
-func (l *list) moveBack(next, prev, node uint32, w *target) {
-	back := l.backAt(next)
-	for {
-		b := atomic.LoadUint32(back)
-		if b != prev && b != l.head && l.order(b, w) > 0 {
-			return
-		}
-		if atomic.CompareAndSwapUint32(back, b, node) {
-			return
-		}
-	}
 }

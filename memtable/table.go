@@ -54,7 +54,6 @@ func New(cmp *kv.Comparer, a *Arena, logNumber uint64) *Table {
 	for level := range maxHeight {
 		*t.linkAt(t.head, level) = uint64(endLink)
 	}
-	*t.backAt(t.head) = 0
 	t.height.Store(1)
 	return t
 }
@@ -89,7 +88,7 @@ func (h *Hint) reset(table uint64) {
 // own, but not after Seal. Readers see the entry at once; what they may see is for their sequence numbers to say.
 //
 // The error is ErrDuplicate, or ErrArenaFull if the caller let in more than the arena holds (a build with invariants
-// panics then). The table is as it was.
+// panics then). Readers then see the table as it was; what the entry took of the arena is lost.
 func (t *Table) Insert(h *Hint, key []byte, tr kv.Trailer, value []byte) error {
 	if invariants.Enabled && t.sealed.Load() {
 		panic("memtable: insert into a sealed table")
@@ -128,12 +127,9 @@ func (t *Table) newNode(height int, key []byte, tr kv.Trailer, value []byte) uin
 		return 0
 	}
 	node := start + toOffset(links)
-	p := unsafe.Add(t.base, toBytes(node))
-	*(*uint32)(unsafe.Add(p, keyLenAt)) = uint32(len(key))
-	*(*uint32)(unsafe.Add(p, valueLenAt)) = uint32(len(value))
-	*(*uint32)(unsafe.Add(p, trailerAt)) = uint32(tr)
-	*(*uint32)(unsafe.Add(p, trailerAt+4)) = uint32(tr >> 32)
-	body := unsafe.Slice((*byte)(unsafe.Add(p, keyAt)), len(key)+len(value))
+	h := t.header(node)
+	*h = header{uint32(len(key)), uint32(len(value)), tr}
+	body := unsafe.Slice((*byte)(unsafe.Add(unsafe.Pointer(h), headerSize)), len(key)+len(value))
 	copy(body, key)
 	copy(body[len(key):], value)
 	return node
@@ -148,7 +144,7 @@ func (t *Table) Get(g *lookup.Get) (done bool) {
 		if string(t.key(node)) != string(g.User) {
 			return false
 		}
-		if !g.Offer(t.trailer(node), t.value(node)) {
+		if !g.Offer(t.header(node).trailer, t.value(node)) {
 			return true
 		}
 	}
