@@ -21,7 +21,7 @@ import (
 //	 1. A version older than another one of its key in its stripe is hidden and goes. Not so a SingleDel: it has to meet
 //	    the Value that it deletes.
 //	 2. A Delete whose key is nowhere below the output goes if it is in stripe 0, for then everything older of the key is
-//	    hidden with it; in a later stripe it goes if no older version follows its stripe.
+//	    hidden with it; in a later stripe it goes if no older version follows its stripe, or another Delete.
 //	 3. A SingleDel and the Value that follows it in its stripe go together, and so does what is older in that stripe. A
 //	    SingleDel whose key is nowhere else goes. A SingleDel above another deletion in its stripe goes, the older one does
 //	    its work: RocksDB calls a Delete there a misuse and fails, here it reads the same as without.
@@ -98,10 +98,14 @@ func (s *survivors) delete(stripe int) *kv.Entry {
 	}
 	trailer := s.e.Key.Trailer
 	for s.step(); s.sameKey(); s.step() {
-		if s.stripe(s.e.Key.Seq()) != stripe {
-			// Somebody may see this one; the Delete hides it from those who came later.
-			return s.tombstone(trailer)
+		if s.stripe(s.e.Key.Seq()) == stripe {
+			continue
 		}
+		if s.e.Key.Kind() == kv.KindDelete {
+			return nil // does the same for those who came later
+		}
+		// Somebody may see this one; the Delete hides it from those who came later.
+		return s.tombstone(trailer)
 	}
 	return nil
 }
