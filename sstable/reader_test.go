@@ -109,7 +109,9 @@ func TestGetAndNextAllocateNothing(t *testing.T) {
 		}
 		get()
 		get()
-		require.Less(t, testing.AllocsPerRun(20, get), 2.0, "the pool may be emptied once in a while")
+		if allocs := testing.AllocsPerRun(20, get); !raceEnabled {
+			require.Less(t, allocs, 2.0, "the pool may be emptied once in a while")
+		}
 		i := r.NewIter(IterOptions{})
 		walk := func() {
 			for e := i.First(); e != nil; e = i.Next() {
@@ -237,7 +239,7 @@ func TestTablesStayOpenUpToTheLimit(t *testing.T) {
 		for worker := range 4 {
 			wg.Go(func() {
 				rng := rand.New(rand.NewPCG(uint64(worker), 1))
-				for range 500 {
+				for range 200 {
 					num := 1 + rng.Uint64N(100)
 					h, err := tables.Get(num, sizes[num], 1, &o)
 					if err != nil {

@@ -19,13 +19,15 @@ func TestTablesOfEveryFormReadBackLikeASortedSlice(t *testing.T) {
 	for version := 2; version <= 7; version++ {
 		for sum := checksum.Default; sum <= checksum.XXH3; sum++ {
 			for _, pack := range []compress.Type{compress.None, compress.Snappy, compress.Zlib, compress.LZ4, compress.LZ4HC, compress.ZSTD} {
-				round++
+				if round++; raceEnabled && round%8 != 0 {
+					continue
+				}
 				rng := rand.New(rand.NewPCG(round, 1))
 				cmp := kv.Bytewise
 				if round%5 == 0 {
 					cmp = kv.ReverseBytewise
 				}
-				tw := some(rng, cmp, 1+rng.IntN(300))
+				tw := some(rng, cmp, 1+rng.IntN(200))
 				fs := vfs.NewMem()
 				o := WriterOptions{
 					FormatVersion: version, Checksum: sum, Compression: pack,

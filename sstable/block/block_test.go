@@ -137,7 +137,7 @@ func TestIterWalksLikeASortedSlice(t *testing.T) {
 	for _, cmp := range []*kv.Comparer{kv.Bytewise, kv.ReverseBytewise} {
 		rng := rand.New(rand.NewPCG(1, 2))
 		var i Iter // kept from block to block, as its users do
-		for round := range 300 {
+		for round := range 100 {
 			tw := some(rng, cmp, rng.IntN(60))
 			b := tw.build([]int{1, 2, 3, 16, 0}[round%5])
 			require.NoError(t, i.Init(cmp, b, 0))
@@ -396,7 +396,7 @@ func TestFlippedBytesNeverPanic(t *testing.T) {
 	tw := some(rng, kv.Bytewise, 30)
 	for _, b := range [][]byte{tw.build(4), tw.apart(4)} {
 		for n := range b {
-			for _, x := range []byte{0x01, 0x80, 0xff} {
+			for _, x := range []byte{0x01, 0x80} {
 				c := bytes.Clone(b)
 				c[n] ^= x
 				exercise(c, tw[7].Key)
