@@ -1,61 +1,263 @@
-// Package cache holds blocks of tables, in a bounded amount of memory that several databases may share.
 package cache
 
 import (
+	"math/bits"
+	"runtime"
 	"sync"
 	"sync/atomic"
+
+	"github.com/ashlardb/ashlar/internal/invariants"
+	"github.com/ashlardb/ashlar/internal/offheap"
 )
 
 // Key names a block: the cache's number for its table (NewID) and the block's offset in the file.
 type Key struct{ ID, Offset uint64 }
 
-// Value is one block's bytes with a count of who uses them. Alloc gives it with one reference, and Get with one more;
-// each is given back by Release. After the last Release the bytes are gone.
-type Value struct {
-	buf  []byte
-	refs atomic.Int32
+func (k Key) hash() uint64 {
+	hi, lo := bits.Mul64(k.ID^0x9e3779b97f4a7c15, k.Offset^0xd6e8feb86659fd93)
+	return (hi ^ lo) * 0xa0761d6478bd642f
 }
-
-// Bytes returns the block. It lives until the caller's Release.
-func (v *Value) Bytes() []byte { return v.buf }
-
-// Release gives back one reference.
-func (v *Value) Release() { v.refs.Add(-1) }
 
 // Cache maps keys to values. All methods may be called from many goroutines.
-type Cache struct {
-	mu   sync.Mutex
-	m    map[Key]*Value
-	next atomic.Uint64
+type Cache struct{ *store }
+
+// store is all of a Cache. Values refer to it and not to the Cache, so that a Cache nobody refers to can be noticed.
+type store struct {
+	shards   []shard // a power of two of them
+	shift    int     // of a hash, to a shard's number
+	pool     *offheap.Pool
+	values   sync.Pool
+	capacity atomic.Int64
+	next     atomic.Uint64
 }
 
-// New returns a cache that keeps at most capacity bytes of blocks nobody uses, plus those in use.
-func New(capacity int64) *Cache { return &Cache{m: map[Key]*Value{}} }
+const (
+	maxShards    = 64
+	minShardRoom = 2 << 20
+)
 
-// NewID returns a number that no table in this cache has had.
+// New returns a cache that keeps at most capacity bytes of blocks. With 0 it keeps none.
+func New(capacity int64) *Cache {
+	n := 1
+	for n < maxShards && capacity/int64(2*n) >= minShardRoom {
+		n *= 2
+	}
+	s := &store{shards: make([]shard, n), shift: 64 - bits.Len(uint(n-1)), pool: offheap.NewPool()}
+	for i := range s.shards {
+		b := make([]atomic.Pointer[Value], minBuckets)
+		s.shards[i].buckets.Store(&b)
+	}
+	s.setCapacity(capacity)
+	c := &Cache{s}
+	runtime.AddCleanup(c, (*store).abandon, s)
+	return c
+}
+
+// NewID returns a number that no table in this cache has had. It is not 0.
 func (c *Cache) NewID() uint64 { return c.next.Add(1) }
 
-// Alloc returns a value of n bytes to be filled, with one reference.
+// Capacity returns how many bytes the cache may keep.
+func (c *Cache) Capacity() int64 { return c.capacity.Load() }
+
+// SetCapacity changes how many bytes the cache may keep, and evicts what is too much and not in use.
+func (c *Cache) SetCapacity(n int64) {
+	c.setCapacity(n)
+	for i := range c.shards {
+		sh := &c.shards[i]
+		sh.mu.Lock()
+		c.makeRoomLocked(sh, 0)
+		sh.mu.Unlock()
+	}
+	runtime.KeepAlive(c)
+}
+
+func (s *store) setCapacity(n int64) {
+	n = max(n, 0)
+	s.capacity.Store(n)
+	s.pool.SetSlack(spareMemory + n/32)
+}
+
+// Usage returns how many bytes the cache keeps, overhead included.
+func (c *Cache) Usage() int64 {
+	var n int64
+	for i := range c.shards {
+		sh := &c.shards[i]
+		sh.mu.Lock()
+		n += sh.usage
+		sh.mu.Unlock()
+	}
+	return n
+}
+
+// PinnedUsage returns how many bytes somebody uses, whether the cache keeps them or not. It looks at every value.
+func (c *Cache) PinnedUsage() int64 {
+	pinned := c.pool.Used()
+	for i := range c.shards {
+		sh := &c.shards[i]
+		sh.mu.Lock()
+		b := *sh.buckets.Load()
+		for j := range b {
+			for v := b[j].Load(); v != nil; v = v.next.Load() {
+				if v.refs.Load() == 1 {
+					pinned -= int64(cap(v.block.Bytes))
+				}
+			}
+		}
+		sh.mu.Unlock()
+	}
+	return max(pinned, 0)
+}
+
+// Stats counts what a cache has done since it was made.
+type Stats struct {
+	Hits, Misses uint64 // of Get
+	Inserts      uint64 // values that Set kept
+	Evictions    uint64
+	Refused      uint64 // values that Set did not keep, for want of room
+	Count        int    // values that are kept now
+}
+
+// Stats returns the cache's counts. They are read one after the other while others go on.
+func (c *Cache) Stats() Stats {
+	var s Stats
+	for i := range c.shards {
+		sh := &c.shards[i]
+		s.Hits += sh.hits.Load()
+		s.Misses += sh.misses.Load()
+		sh.mu.Lock()
+		s.Inserts += sh.inserts
+		s.Evictions += sh.evicted
+		s.Refused += sh.refused
+		s.Count += sh.count
+		sh.mu.Unlock()
+	}
+	return s
+}
+
+// Alloc returns a value of n bytes to be filled, with one reference. Until it is given to Set, it is its caller's alone.
 func (c *Cache) Alloc(n int) *Value {
-	v := &Value{buf: make([]byte, n)}
+	v, _ := c.values.Get().(*Value)
+	if v == nil {
+		v = &Value{home: c.store}
+	}
+	v.block = c.pool.Alloc(n)
 	v.refs.Store(1)
+	runtime.KeepAlive(c)
 	return v
+}
+
+// free takes v, to which nobody has a reference.
+func (s *store) free(v *Value) {
+	v.id.Store(0)
+	block := v.block
+	v.block = offheap.Block{}
+	s.pool.Free(block)
+	if !invariants.Enabled { // where one Release too many shall be noticed
+		s.values.Put(v)
+	}
 }
 
 // Get returns the value at k with a new reference, or nil.
 func (c *Cache) Get(k Key) *Value {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	v := c.m[k]
-	if v != nil {
-		v.refs.Add(1)
+	hash := k.hash()
+	sh := c.shard(hash)
+	for v := sh.bucket(hash).Load(); v != nil; v = v.next.Load() {
+		if !v.is(k) || !v.acquire() {
+			continue
+		}
+		if v.is(k) {
+			v.touch()
+			sh.hits.Add(1)
+			return v
+		}
+		v.Release() // it was evicted, and is another block's now
+		break
 	}
-	return v
+	sh.misses.Add(1)
+	return nil
 }
 
-// Set puts v into the cache. The caller keeps its reference.
+// Set puts v into the cache. The caller keeps its reference, and does not change the bytes any more. If there is a value
+// at k, it stays; if there is no room, v is not kept.
 func (c *Cache) Set(k Key, v *Value) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.m[k] = v
+	hash := k.hash()
+	sh := c.shard(hash)
+	sh.mu.Lock()
+	if v.id.Load() == 0 && sh.findLocked(k, hash) == nil {
+		if c.makeRoomLocked(sh, v.charge()) {
+			sh.insertLocked(k, hash, v)
+		} else {
+			sh.refused++
+		}
+	}
+	sh.mu.Unlock()
+	runtime.KeepAlive(c)
+}
+
+// Erase takes the value at k out of the cache. Those who use it keep it.
+func (c *Cache) Erase(k Key) {
+	hash := k.hash()
+	sh := c.shard(hash)
+	sh.mu.Lock()
+	v := sh.findLocked(k, hash)
+	if v != nil {
+		sh.unlinkLocked(v)
+	}
+	sh.mu.Unlock()
+	if v != nil {
+		v.Release()
+	}
+}
+
+func (s *store) shard(hash uint64) *shard { return &s.shards[hash>>s.shift] }
+
+// room returns how many bytes a shard may keep. Free slots beyond a sixteenth of the capacity are taken off, down to half
+// of it, so that memory stays within the capacity while the sizes of blocks change.
+func (s *store) room() int64 {
+	capacity := s.capacity.Load()
+	wasted := s.pool.Resident() - s.pool.Used() - spareMemory
+	if over := wasted - capacity/16; over > 0 {
+		capacity -= min(over, capacity/2)
+	}
+	return capacity / int64(len(s.shards))
+}
+
+// spareMemory is what the pool keeps for the next blocks, whatever the capacity.
+const spareMemory = 1 << 20
+
+// makeRoomLocked evicts until charge more bytes fit into sh. It returns false if they do not, because they never would, or
+// all others are in use.
+func (s *store) makeRoomLocked(sh *shard, charge int64) bool {
+	if charge > s.room() {
+		return false
+	}
+	for sh.usage+charge > s.room() {
+		v := sh.evictLocked()
+		if v == nil {
+			return false
+		}
+		s.free(v)
+	}
+	return true
+}
+
+// abandon frees what a Cache kept that nobody can reach any more. Values in use live on.
+func (s *store) abandon() {
+	for i := range s.shards {
+		sh := &s.shards[i]
+		sh.mu.Lock()
+		var kept []*Value
+		b := *sh.buckets.Load()
+		for j := range b {
+			for v := b[j].Load(); v != nil; v = b[j].Load() {
+				sh.unlinkLocked(v)
+				kept = append(kept, v)
+			}
+		}
+		sh.mu.Unlock()
+		for _, v := range kept {
+			v.Release()
+		}
+	}
+	s.pool.Close()
 }
