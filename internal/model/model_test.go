@@ -1,0 +1,69 @@
+package model
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestAReaderSeesTheNewestVersionThatIsNotYoungerThanIt(t *testing.T) {
+	d := New()
+	f := d.Family("default")
+	d.Apply([]Write{{f, Put, "a", "1"}, {f, Put, "b", "2"}, {f, Delete, "a", ""}})
+	d.Apply([]Write{{f, Put, "a", "3"}})
+	require.EqualValues(t, 4, d.Seq())
+	for seq, want := range []string{"", "1", "1", "", "3"} {
+		v, ok := f.Get("a", uint64(seq))
+		require.Equal(t, want, v)
+		require.Equal(t, want != "", ok)
+	}
+	require.Equal(t, []Entry{{"a", "1"}, {"b", "2"}}, f.Entries(2, nil, nil))
+	require.Equal(t, []Entry{{"b", "2"}}, f.Entries(3, nil, nil))
+	b := "b"
+	require.Equal(t, []Entry{{"a", "3"}}, f.Entries(4, nil, &b))
+	require.Equal(t, []Entry{{"b", "2"}}, f.Entries(4, &b, nil))
+}
+
+func TestAnIteratorStaysBehindItsEndsAndComesBack(t *testing.T) {
+	d := New()
+	for _, reverse := range []bool{false, true} {
+		f := d.Create("f", reverse)
+		d.Apply([]Write{{f, Put, "a", ""}, {f, Put, "b", ""}, {f, Put, "c", ""}})
+		i := f.NewIter(d.Seq(), nil, nil)
+		at := func() string { e, _ := i.Entry(); return e.Key }
+		first, last := "a", "c"
+		if reverse {
+			first, last = last, first
+		}
+		require.Empty(t, at())
+		i.Prev()
+		require.Equal(t, last, at())
+		i.Next()
+		i.Next()
+		require.Empty(t, at())
+		i.Prev()
+		require.Equal(t, last, at())
+		i.Seek("bb")
+		i.SeekForPrev("b")
+		require.Equal(t, "b", at())
+		i.Prev()
+		require.Equal(t, first, at())
+		i.Prev()
+		i.Prev()
+		require.Empty(t, at())
+		i.Next()
+		require.Equal(t, first, at())
+	}
+}
+
+func TestASingleDeleteNeedsAtMostOnePutSinceTheLastDelete(t *testing.T) {
+	d := New()
+	f := d.Family("default")
+	require.True(t, f.MaySingleDelete("a", nil))
+	d.Apply([]Write{{f, Put, "a", "1"}})
+	require.True(t, f.MaySingleDelete("a", nil))
+	require.False(t, f.MaySingleDelete("a", []Write{{f, Put, "a", "2"}}))
+	d.Apply([]Write{{f, Put, "a", "2"}})
+	require.False(t, f.MaySingleDelete("a", nil))
+	require.True(t, f.MaySingleDelete("a", []Write{{f, Delete, "a", ""}}))
+}
