@@ -28,11 +28,14 @@ type Iterator struct {
 	//	backward  it stands on before, the entry in front of every version of the key that is shown; nil: there is none
 	dir    direction
 	valid  bool
+	placed bool // it was positioned before
 	err    error
 	before *kv.Entry
 	key    []byte // the user key shown: own memory
 	value  []byte // forward: the internal iterator's; backward: saved
 	saved  []byte
+
+	small [48]byte // where short keys go
 }
 
 type direction uint8
@@ -45,6 +48,7 @@ const (
 // NewIterator returns an iterator over the family. It is never nil: if it cannot be made, Error says why.
 func (c *ColumnFamily) NewIterator(o *ReadOptions) *Iterator {
 	i := &Iterator{cf: c}
+	i.key = i.small[:0]
 	if o != nil {
 		i.opts = *o
 		i.lower = bytes.Clone(o.IterateLowerBound)
@@ -124,7 +128,7 @@ func (i *Iterator) usable() bool {
 		i.err = ErrClosed
 		return false
 	}
-	i.err = nil
+	i.err, i.placed = nil, true
 	return true
 }
 
@@ -180,7 +184,7 @@ func (i *Iterator) SeekForPrev(key []byte) bool {
 // Next goes to the next entry.
 func (i *Iterator) Next() bool {
 	if !i.valid {
-		if i.err != nil || i.dir == forward && i.key != nil {
+		if i.err != nil || i.dir == forward && i.placed {
 			return false
 		}
 		return i.SeekToFirst()
@@ -199,7 +203,7 @@ func (i *Iterator) Next() bool {
 // Prev goes to the entry before.
 func (i *Iterator) Prev() bool {
 	if !i.valid {
-		if i.err != nil || i.dir == backward && i.key != nil {
+		if i.err != nil || i.dir == backward && i.placed {
 			return false
 		}
 		return i.SeekToLast()
@@ -300,9 +304,6 @@ func (i *Iterator) showPrev(e *kv.Entry) bool {
 
 // end notes why the walk is over.
 func (i *Iterator) end(e *kv.Entry) bool {
-	if i.key == nil {
-		i.key = []byte{}
-	}
 	if e == nil {
 		if err := i.it.Err(); err != nil {
 			i.err = i.cf.readError(err)
@@ -325,7 +326,7 @@ func (i *Iterator) Refresh(s *Snapshot) error {
 	}
 	i.release()
 	i.opts.Snapshot = s
-	i.valid, i.err, i.key, i.dir = false, nil, nil, forward
+	i.valid, i.err, i.placed, i.dir = false, nil, false, forward
 	i.open(&i.opts)
 	return i.err
 }

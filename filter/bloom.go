@@ -42,6 +42,9 @@ type bloomPolicy struct{ millibits int }
 
 func (bloomPolicy) Name() string { return bloomName }
 
+// BitsPerKey is how many bits the policy was asked to spend on a key; RocksDB's OPTIONS file states it.
+func (p bloomPolicy) BitsPerKey() float64 { return float64(p.millibits) / 1000 }
+
 func (p bloomPolicy) NewBuilder(expectedKeys int) Builder {
 	return &bloomBuilder{millibits: p.millibits, hashes: make([]uint64, 0, clampKeys(expectedKeys))}
 }

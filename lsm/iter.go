@@ -2,10 +2,12 @@ package lsm
 
 import (
 	"context"
+	"sync"
 
 	"github.com/ashlardb/ashlar/internal/iterator"
 	"github.com/ashlardb/ashlar/internal/kv"
 	"github.com/ashlardb/ashlar/manifest"
+	"github.com/ashlardb/ashlar/memtable"
 	"github.com/ashlardb/ashlar/sstable"
 )
 
@@ -19,36 +21,99 @@ type IterOptions struct {
 	Context   context.Context
 }
 
-// NewIter returns an iterator over everything that the superversion holds, versions and tombstones included: merged
-// from the memtables, the tables of level 0, and one run for each deeper level. The superversion must be held until the
-// iterator is closed. Errors of opening tables show in Err.
-func (s *Superversion) NewIter(o IterOptions) kv.Iterator {
-	iters := make([]kv.Iterator, 0, 2+len(s.imm)+len(s.levels[0].files)+s.lastNon)
-	// A memtable that is empty now gets only entries that a reader who is already here may not see.
-	if !s.mem.Empty() {
-		iters = append(iters, s.mem.NewIter())
+// Iter is an iterator over everything that a superversion holds, versions and tombstones included: merged from the
+// memtables, the tables of level 0, and one run for each deeper level.
+//
+// Its memory comes from a pool and goes back with Close, parts included, since a seek of a new iterator is what many
+// reads are: with the parts from the heap, a third of seekrandom was the collector's.
+type Iter struct {
+	kv.Iterator // merge, or the only part
+	sv          *Superversion
+	o           IterOptions
+	merge       iterator.Merge
+	parts       []kv.Iterator
+	mems        []memtable.Iterator
+	runs        [manifest.DefaultNumLevels]run
+}
+
+// run is one level's part.
+type run struct {
+	owner *Iter
+	files []*manifest.File
+	iterator.Concat
+	// The methods as values, made once.
+	boundsOf func(int) (kv.Key, kv.Key)
+	openFile func(int) (kv.Iterator, error)
+}
+
+var iters = sync.Pool{New: func() any {
+	i := new(Iter)
+	for n := range i.runs {
+		r := &i.runs[n]
+		r.owner = i
+		r.boundsOf = func(i int) (kv.Key, kv.Key) { return r.files[i].Smallest, r.files[i].Largest }
+		r.openFile = func(i int) (kv.Iterator, error) { return r.owner.table(r.files[i]) }
 	}
-	for _, m := range s.imm {
-		iters = append(iters, m.NewIter())
-	}
+	return i
+}}
+
+// NewIter returns an iterator. The superversion must be held until it is closed. Errors of opening tables show in Err.
+func (s *Superversion) NewIter(o IterOptions) *Iter {
+	i := iters.Get().(*Iter)
+	i.sv, i.o = s, o
+	i.addMems()
 	for n := 0; n <= s.lastNon; n++ {
 		files := s.levels[n].files
 		switch {
 		case n == 0:
 			for _, f := range files {
-				it, err := s.openIter(f, o)
+				it, err := i.table(f)
 				if err != nil {
 					it = kv.Empty{Error: err}
 				}
-				iters = append(iters, it)
+				i.parts = append(i.parts, it)
 			}
 		case len(files) > 0:
-			iters = append(iters, iterator.NewConcat(s.tree.cmp, len(files),
-				func(i int) (kv.Key, kv.Key) { return files[i].Smallest, files[i].Largest },
-				func(i int) (kv.Iterator, error) { return s.openIter(files[i], o) }))
+			r := &i.runs[n]
+			r.files = files
+			r.Init(s.tree.cmp, len(files), r.boundsOf, r.openFile)
+			i.parts = append(i.parts, &r.Concat)
 		}
 	}
-	return iterator.Merging(s.tree.cmp, iters...)
+	i.Iterator = i.merge.Init(s.tree.cmp, i.parts)
+	return i
+}
+
+// addMems adds the memtables. One that is empty now gets only entries that a reader who is already here may not see.
+func (i *Iter) addMems() {
+	s := i.sv
+	if n := 1 + len(s.imm); cap(i.mems) < n {
+		i.mems = make([]memtable.Iterator, n)
+	} else {
+		i.mems = i.mems[:n]
+	}
+	if !s.mem.Empty() {
+		i.mems[0].Init(s.mem.Table)
+		i.parts = append(i.parts, &i.mems[0])
+	}
+	for n, m := range s.imm {
+		i.mems[n+1].Init(m.Table)
+		i.parts = append(i.parts, &i.mems[n+1])
+	}
+}
+
+// Close closes the parts and gives the memory back: i must not be used after.
+func (i *Iter) Close() error {
+	err := i.Iterator.Close()
+	for n := range i.runs {
+		i.runs[n].files = nil
+	}
+	clear(i.mems)
+	clear(i.parts)
+	i.parts = i.parts[:0]
+	i.Iterator, i.sv, i.o = nil, nil, IterOptions{}
+	iters.Put(i)
+	return err
 }
 
 // tableIter is an iterator of a table together with the handle that keeps the table open.
@@ -57,18 +122,25 @@ type tableIter struct {
 	h handle
 }
 
+var tableIters = sync.Pool{New: func() any { return new(tableIter) }}
+
 func (t *tableIter) Close() error {
 	err := t.Iterator.Close()
 	t.h.Release()
+	*t = tableIter{}
+	tableIters.Put(t)
 	return err
 }
 
-func (s *Superversion) openIter(f *manifest.File, o IterOptions) (kv.Iterator, error) {
-	h, err := s.open(f)
+// table opens one table's iterator.
+func (i *Iter) table(f *manifest.File) (kv.Iterator, error) {
+	h, err := i.sv.open(f)
 	if err != nil {
 		return nil, err
 	}
-	return &tableIter{h.Reader().NewIter(sstable.IterOptions{
-		DontFillCache: o.DontFillCache, CacheOnly: o.CacheOnly, Context: o.Context,
-	}), h}, nil
+	t := tableIters.Get().(*tableIter)
+	t.Iterator, t.h = h.Reader().NewIter(sstable.IterOptions{
+		DontFillCache: i.o.DontFillCache, CacheOnly: i.o.CacheOnly, Context: i.o.Context,
+	}), h
+	return t, nil
 }

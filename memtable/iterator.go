@@ -26,6 +26,9 @@ var _ kv.Iterator = (*Iterator)(nil)
 // NewIter returns an iterator, to be positioned first.
 func (t *Table) NewIter() *Iterator { return &Iterator{list: &t.list} }
 
+// Init makes it an iterator of t, as NewIter does, for owners that keep their iterators' memory.
+func (it *Iterator) Init(t *Table) { *it = Iterator{list: &t.list} }
+
 func (it *Iterator) at(node uint32) *kv.Entry {
 	it.node = node
 	if node == 0 || node == it.list.head {

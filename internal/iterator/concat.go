@@ -29,7 +29,14 @@ type Concat struct {
 // be wider than what is there, never narrower. open opens table i and is called again when the iterator comes back to
 // a table it has left; its result is closed by Concat. Nothing is opened before the first positioning call.
 func NewConcat(cmp *kv.Comparer, n int, bounds func(i int) (smallest, largest kv.Key), open func(i int) (kv.Iterator, error)) *Concat {
-	return &Concat{cmp: cmp, n: n, bounds: bounds, open: open, opened: -1}
+	c := new(Concat)
+	c.Init(cmp, n, bounds, open)
+	return c
+}
+
+// Init is NewConcat in place, for owners that keep their iterators' memory.
+func (c *Concat) Init(cmp *kv.Comparer, n int, bounds func(i int) (smallest, largest kv.Key), open func(i int) (kv.Iterator, error)) {
+	*c = Concat{cmp: cmp, n: n, bounds: bounds, open: open, opened: -1}
 }
 
 // First positions at the first entry.

@@ -7,7 +7,7 @@ import (
 	"github.com/ashlardb/ashlar/internal/kv"
 )
 
-// The heap holds one slot for each child that stands on an entry.
+// Merge is a merging iterator. Its heap holds one slot for each child that stands on an entry.
 //
 //  1. heap[0] is the entry that the caller stands on; its child is the only one that moves in a step onward.
 //  2. In forward direction every other child stands on its first entry after heap[0], in backward direction on its last
@@ -16,7 +16,7 @@ import (
 //  4. best is 1 or 2 when that slot is known to come before the other one of them, 0 when not known. It stays true
 //     while only heap[0] changes in place.
 //  5. After an error the heap is empty and err is set: no child is moved before the next positioning call.
-type merging struct {
+type Merge struct {
 	cmp      *kv.Comparer
 	bytewise bool
 	backward bool
@@ -39,16 +39,27 @@ type slot struct {
 // An error of any child is an error of the whole at the step that met it, since what the others hold cannot be ordered
 // against what is not there.
 func Merging(cmp *kv.Comparer, iters ...kv.Iterator) kv.Iterator {
+	return new(Merge).Init(cmp, iters)
+}
+
+// Init is Merging in place, for owners that keep their iterators' memory; m must be closed before it is used again.
+func (m *Merge) Init(cmp *kv.Comparer, iters []kv.Iterator) kv.Iterator {
 	switch len(iters) {
 	case 0:
 		return kv.Empty{}
 	case 1:
 		return iters[0]
 	}
-	return &merging{cmp: cmp, bytewise: cmp.IsBytewise(), heap: make([]slot, 0, len(iters)), children: iters}
+	if cap(m.heap) < len(iters) {
+		m.heap = make([]slot, 0, len(iters))
+	}
+	m.cmp, m.bytewise, m.children = cmp, cmp.IsBytewise(), iters
+	m.reset(false)
+	return m
 }
 
-func (m *merging) First() *kv.Entry {
+// First positions at the first entry.
+func (m *Merge) First() *kv.Entry {
 	m.reset(false)
 	for i, c := range m.children {
 		m.put(i, c.First())
@@ -56,7 +67,8 @@ func (m *merging) First() *kv.Entry {
 	return m.build()
 }
 
-func (m *merging) Last() *kv.Entry {
+// Last positions at the last entry.
+func (m *Merge) Last() *kv.Entry {
 	m.reset(true)
 	for i, c := range m.children {
 		m.put(i, c.Last())
@@ -64,7 +76,8 @@ func (m *merging) Last() *kv.Entry {
 	return m.build()
 }
 
-func (m *merging) SeekGE(k kv.Key, prefix []byte) *kv.Entry {
+// SeekGE positions at the first entry with key >= k.
+func (m *Merge) SeekGE(k kv.Key, prefix []byte) *kv.Entry {
 	m.reset(false)
 	for i, c := range m.children {
 		m.put(i, c.SeekGE(k, prefix))
@@ -72,7 +85,8 @@ func (m *merging) SeekGE(k kv.Key, prefix []byte) *kv.Entry {
 	return m.build()
 }
 
-func (m *merging) SeekLT(k kv.Key) *kv.Entry {
+// SeekLT positions at the last entry with key < k.
+func (m *Merge) SeekLT(k kv.Key) *kv.Entry {
 	m.reset(true)
 	for i, c := range m.children {
 		m.put(i, c.SeekLT(k))
@@ -80,7 +94,8 @@ func (m *merging) SeekLT(k kv.Key) *kv.Entry {
 	return m.build()
 }
 
-func (m *merging) Next() *kv.Entry {
+// Next moves to the next entry.
+func (m *Merge) Next() *kv.Entry {
 	if m.backward {
 		return m.turn()
 	}
@@ -90,7 +105,8 @@ func (m *merging) Next() *kv.Entry {
 	return m.replaceTop(m.children[m.heap[0].child].Next())
 }
 
-func (m *merging) Prev() *kv.Entry {
+// Prev moves to the previous entry.
+func (m *Merge) Prev() *kv.Entry {
 	if !m.backward {
 		return m.turn()
 	}
@@ -100,9 +116,11 @@ func (m *merging) Prev() *kv.Entry {
 	return m.replaceTop(m.children[m.heap[0].child].Prev())
 }
 
-func (m *merging) Err() error { return m.err }
+// Err returns the error that ended the walk.
+func (m *Merge) Err() error { return m.err }
 
-func (m *merging) Close() error {
+// Close closes all children.
+func (m *Merge) Close() error {
 	err := m.err
 	for _, c := range m.children {
 		// A child's own error is already ours: do not report it twice.
@@ -110,12 +128,13 @@ func (m *merging) Close() error {
 			err = errors.Join(err, e)
 		}
 	}
-	m.heap, m.children = nil, nil
+	clear(m.heap[:cap(m.heap)])
+	m.heap, m.children = m.heap[:0], nil
 	return err
 }
 
 // turn changes direction: see the package comment.
-func (m *merging) turn() *kv.Entry {
+func (m *Merge) turn() *kv.Entry {
 	if m.err != nil {
 		return nil
 	}
@@ -130,12 +149,12 @@ func (m *merging) turn() *kv.Entry {
 	return m.build()
 }
 
-func (m *merging) reset(backward bool) {
+func (m *Merge) reset(backward bool) {
 	m.backward, m.best, m.heap, m.err = backward, 0, m.heap[:0], nil
 }
 
 // put adds child i at entry e, without order; build puts the heap in order after the last put.
-func (m *merging) put(i int, e *kv.Entry) {
+func (m *Merge) put(i int, e *kv.Entry) {
 	if e == nil {
 		m.ended(i)
 		return
@@ -144,13 +163,13 @@ func (m *merging) put(i int, e *kv.Entry) {
 }
 
 // ended notes whether child i has come to its end or has failed. The first failure is kept.
-func (m *merging) ended(i int) {
+func (m *Merge) ended(i int) {
 	if err := m.children[i].Err(); err != nil && m.err == nil {
 		m.err = err
 	}
 }
 
-func (m *merging) prefix(e *kv.Entry) uint64 {
+func (m *Merge) prefix(e *kv.Entry) uint64 {
 	if !m.bytewise {
 		return 0
 	}
@@ -167,7 +186,7 @@ func shortPrefix(u []byte) (p uint64) {
 	return p
 }
 
-func (m *merging) build() *kv.Entry {
+func (m *Merge) build() *kv.Entry {
 	if m.err != nil {
 		m.heap = m.heap[:0]
 		return nil
@@ -178,7 +197,7 @@ func (m *merging) build() *kv.Entry {
 	return m.top()
 }
 
-func (m *merging) top() *kv.Entry {
+func (m *Merge) top() *kv.Entry {
 	if len(m.heap) == 0 {
 		return nil
 	}
@@ -187,7 +206,7 @@ func (m *merging) top() *kv.Entry {
 
 // replaceTop puts e, where the winning child stands now, in place of the top. It costs one comparison while one child
 // goes on winning, against the two and more of a pop and a push.
-func (m *merging) replaceTop(e *kv.Entry) *kv.Entry {
+func (m *Merge) replaceTop(e *kv.Entry) *kv.Entry {
 	if e != nil {
 		m.heap[0].prefix, m.heap[0].entry = m.prefix(e), e
 		m.down(0)
@@ -205,7 +224,7 @@ func (m *merging) replaceTop(e *kv.Entry) *kv.Entry {
 }
 
 // down moves slot i to where it belongs among those below it.
-func (m *merging) down(i int) {
+func (m *Merge) down(i int) {
 	h := m.heap
 	for {
 		left := 2*i + 1
@@ -234,7 +253,7 @@ func (m *merging) down(i int) {
 	}
 }
 
-func (m *merging) before(a, b *slot) bool {
+func (m *Merge) before(a, b *slot) bool {
 	if a.prefix != b.prefix {
 		return (a.prefix < b.prefix) != m.backward
 	}
