@@ -1,0 +1,435 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/ashlardb/ashlar"
+	"github.com/ashlardb/ashlar/vfs"
+)
+
+// bench runs benchmarks on one database, one after the other.
+type bench struct {
+	cfg      *config
+	fs       vfs.FS
+	stdout   io.Writer
+	stderr   io.Writer
+	terminal bool             // stderr is one
+	now      func() time.Time // the clock
+	volume   int64            // bytes that crc32c and its like go through
+
+	cache    *ashlar.Cache
+	db       *ashlar.DB
+	families []*ashlar.ColumnFamily
+	counted  tickers // of databases that are closed
+	seed     uint64
+	made     uint64 // threads so far
+	work     work   // of the benchmark that runs
+}
+
+// work is what a benchmark may change of what the flags say.
+type work struct {
+	num                             uint64 // size of the key space that is written
+	reads, writes, deletes, updates int64  // per thread
+	batch                           int64
+	keySize, valueSize              int
+	write                           ashlar.WriteOptions
+}
+
+// work returns what the flags say.
+func (c *config) work() work {
+	orNum := func(n int64) int64 {
+		if n < 0 {
+			return c.num
+		}
+		return n
+	}
+	w := work{
+		num: uint64(c.num), reads: orNum(c.reads), writes: orNum(c.writes), deletes: orNum(c.deletes), updates: c.num,
+		batch: c.batchSize, keySize: int(c.keySize), valueSize: int(c.valueSize),
+		write: ashlar.WriteOptions{Sync: c.sync, DisableWAL: c.disableWAL},
+	}
+	if c.reads >= 0 || c.writes >= 0 {
+		w.updates = max(c.reads, c.writes)
+	}
+	return w
+}
+
+// benchmark is a row of the table of benchmarks: one that threads run and that gives a result line, or an action.
+type benchmark struct {
+	name, help string
+	fresh      bool        // wants an empty database
+	prepare    func(*work) // may be nil
+	extra      int         // threads besides those asked for
+	single     bool        // runs in one thread only
+	run        func(*thread) error
+	action     func(*bench) error
+}
+
+// task is one item of --benchmarks.
+type task struct {
+	*benchmark
+	warmups, repeats int
+}
+
+// parseTasks reads --benchmarks.
+func parseTasks(list string) (tasks []task, err error) {
+	var errs []error
+	for item := range strings.SplitSeq(list, ",") {
+		if item = strings.TrimSpace(item); item == "" {
+			continue
+		}
+		t, err := parseTask(item)
+		errs = append(errs, err)
+		tasks = append(tasks, t)
+	}
+	return tasks, errors.Join(errs...)
+}
+
+// parseTask reads name, name[X3], name[W1] or name[W1-X3].
+func parseTask(item string) (t task, err error) {
+	name, args, hasArgs := strings.Cut(item, "[")
+	t.repeats = 1
+	if hasArgs {
+		args, ok := strings.CutSuffix(args, "]")
+		if !ok {
+			return t, fmt.Errorf("benchmark '%s': ']' is missing", item)
+		}
+		for arg := range strings.SplitSeq(args, "-") {
+			n := 0
+			if len(arg) > 1 {
+				if n, err = strconv.Atoi(arg[1:]); err != nil {
+					n = 0
+				}
+			}
+			switch {
+			case n > 0 && (arg[0] == 'X' || arg[0] == 'x'):
+				t.repeats = n
+			case n > 0 && (arg[0] == 'W' || arg[0] == 'w'):
+				t.warmups = n
+			default:
+				return t, fmt.Errorf("benchmark '%s': '%s' is neither X and a number of repeats nor W and one of warm-ups", item, arg)
+			}
+		}
+	}
+	i := slices.IndexFunc(benchmarks, func(b benchmark) bool { return b.name == name })
+	if i < 0 {
+		if slices.Contains(unsupported, name) {
+			return t, fmt.Errorf("benchmark '%s' is not supported", name)
+		}
+		return t, fmt.Errorf("unknown benchmark '%s'", name)
+	}
+	t.benchmark = &benchmarks[i]
+	if t.action != nil && hasArgs {
+		return t, fmt.Errorf("benchmark '%s': only what has a result line can be repeated", item)
+	}
+	return t, nil
+}
+
+// runAll opens the database, runs the tasks and closes it.
+func (b *bench) runAll(tasks []task) (err error) {
+	if b.seed = b.cfg.seed; b.seed == 0 {
+		b.seed = uint64(b.now().UnixMicro())
+		fmt.Fprintf(b.stdout, "Set seed to %d because --seed was 0\n", b.seed)
+	}
+	b.cache = ashlar.NewCache(b.cfg.cacheSize)
+	if !b.cfg.useExistingDB {
+		if err := destroy(b.fs, b.cfg.db, b.cfg.walDir); err != nil {
+			return err
+		}
+	}
+	if err := b.open(); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, b.close()) }()
+	b.printHeader()
+	for _, t := range tasks {
+		if err := b.runTask(t); err != nil {
+			return fmt.Errorf("%s: %w", t.name, err)
+		}
+	}
+	if b.cfg.statistics {
+		b.counted.add(b.db.Metrics())
+		fmt.Fprintf(b.stdout, "STATISTICS:\n%s\n", &b.counted)
+	}
+	return nil
+}
+
+// open opens the database, or makes it, and its families.
+func (b *bench) open() error {
+	o := b.cfg.options()
+	o.FS, o.BlockCache = b.fs, b.cache
+	db, err := ashlar.Open(b.cfg.db, o)
+	if err != nil {
+		return err
+	}
+	b.db, b.families = db, []*ashlar.ColumnFamily{db.DefaultColumnFamily()}
+	for i := 1; i < int(b.cfg.families); i++ {
+		name := fmt.Sprintf("column_family_name_%06d", i)
+		cf, ok := db.ColumnFamily(name)
+		if !ok {
+			if cf, err = db.CreateColumnFamily(name, nil); err != nil {
+				return errors.Join(err, b.close())
+			}
+		}
+		b.families = append(b.families, cf)
+	}
+	return nil
+}
+
+func (b *bench) close() error {
+	if b.db == nil {
+		return nil
+	}
+	db := b.db
+	b.db, b.families = nil, nil
+	return db.Close()
+}
+
+func (b *bench) runTask(t task) error {
+	b.work = b.cfg.work()
+	if t.prepare != nil {
+		t.prepare(&b.work)
+	}
+	if t.fresh {
+		if b.cfg.useExistingDB {
+			fmt.Fprintf(b.stdout, "%-12s : skipped (--use_existing_db is true)\n", t.name)
+			return nil
+		}
+		b.counted.add(b.db.Metrics())
+		if err := b.close(); err != nil {
+			return err
+		}
+		if err := destroy(b.fs, b.cfg.db, b.cfg.walDir); err != nil {
+			return err
+		}
+		if err := b.open(); err != nil {
+			return err
+		}
+	}
+	if t.action != nil {
+		return t.action(b)
+	}
+	fmt.Fprintf(b.stdout, "DB path: [%s]\n", b.cfg.db)
+	if t.warmups > 0 {
+		fmt.Fprintf(b.stdout, "Warming up benchmark by running %d times\n", t.warmups)
+	}
+	for range t.warmups {
+		if _, err := b.runOnce(t.benchmark); err != nil {
+			return err
+		}
+	}
+	if t.repeats > 1 {
+		fmt.Fprintf(b.stdout, "Running benchmark for %d times\n", t.repeats)
+	}
+	var all repeats
+	for range t.repeats {
+		sum, err := b.runOnce(t.benchmark)
+		if err != nil {
+			return err
+		}
+		all.add(sum)
+		io.WriteString(b.stdout, all.sofar(t.name, b.cfg.confidenceOnly))
+	}
+	if t.repeats > 1 {
+		io.WriteString(b.stdout, all.final(t.name))
+	}
+	return nil
+}
+
+// thread is one of the threads of a run.
+type thread struct {
+	*bench
+	crew  *crew
+	id    int
+	rand  *mersenne
+	stats threadStats
+}
+
+// crew is what the threads of a run share.
+type crew struct {
+	size      int
+	done      atomic.Int64 // threads that have ended
+	failed    atomic.Bool  // one of them with an error: the others end soon
+	writeRate *limiter     // nil: no limit
+	readRate  *limiter
+}
+
+// runOnce runs a benchmark in its threads and prints the result line.
+func (b *bench) runOnce(m *benchmark) (*totals, error) {
+	o := &observer{
+		now: b.now, stderr: b.stderr, terminal: b.terminal, progress: b.cfg.progress, histogram: b.cfg.histogram,
+		slowMicros: b.cfg.slowMicros, interval: b.cfg.statsInterval,
+		intervalTime: time.Duration(b.cfg.statsIntervalSeconds) * time.Second,
+	}
+	if b.cfg.statsPerInterval > 0 {
+		o.perReport = b.statsProperty
+	}
+	if b.cfg.reportIntervalSeconds > 0 {
+		var err error
+		if o.reporter, err = startReporter(b.cfg.reportFile, time.Duration(b.cfg.reportIntervalSeconds)*time.Second); err != nil {
+			return nil, err
+		}
+	}
+	size := int(b.cfg.threads)
+	if m.single {
+		size = 1
+	}
+	c := &crew{size: size + m.extra, writeRate: newLimiter(b.cfg.writeRate), readRate: newLimiter(b.cfg.readRate)}
+	var wg sync.WaitGroup
+	start := make(chan struct{})
+	threads := make([]*threadStats, c.size)
+	errs := make([]error, c.size)
+	for i := range c.size {
+		b.made++
+		t := &thread{bench: b, crew: c, id: i, rand: newMersenne(b.seed + b.made)}
+		threads[i] = &t.stats
+		wg.Go(func() {
+			<-start
+			t.stats.Start(o, i)
+			errs[i] = m.run(t)
+			t.stats.Stop()
+			if errs[i] != nil {
+				c.failed.Store(true)
+			}
+			c.done.Add(1)
+		})
+	}
+	close(start)
+	wg.Wait()
+	err := errors.Join(errs...)
+	if o.reporter != nil {
+		err = errors.Join(err, o.reporter.stop())
+	}
+	if err != nil {
+		return nil, err
+	}
+	sum := merge(threads)
+	io.WriteString(b.stdout, sum.String(m.name))
+	return &sum, nil
+}
+
+// family returns the one that key v is in.
+func (b *bench) family(v uint64) *ashlar.ColumnFamily { return b.families[v%uint64(len(b.families))] }
+
+func (b *bench) statsProperty() string {
+	s, _ := b.db.Property("rocksdb.stats")
+	return s
+}
+
+// turns is the loop of a thread: for a number of operations, or for a time.
+type turns struct {
+	t        *thread
+	deadline time.Time // zero: none
+	every    int64     // operations between looks at the clock
+	limit    int64
+	done     int64
+}
+
+// turns returns a loop of --duration, if that is set, and otherwise of ops operations.
+func (t *thread) turns(ops int64) *turns { return t.turnsFor(t.cfg.duration, ops) }
+
+func (t *thread) turnsFor(seconds, ops int64) *turns {
+	l := &turns{t: t, limit: ops, every: t.cfg.checkEvery}
+	if seconds > 0 {
+		l.deadline = t.now().Add(time.Duration(seconds) * time.Second)
+	}
+	return l
+}
+
+// Next says whether there is a turn of n operations. Operations that do not fill it are not done.
+func (l *turns) Next(n int64) bool {
+	if l.t.crew.failed.Load() {
+		return false
+	}
+	l.done += n
+	if l.deadline.IsZero() {
+		return l.done <= l.limit
+	}
+	return l.done/l.every == (l.done-n)/l.every || l.t.now().Before(l.deadline)
+}
+
+// limiter spaces out what many threads do, to a rate per second.
+type limiter struct {
+	rate uint64
+	mu   sync.Mutex
+	next time.Time // when what comes next may begin
+}
+
+func newLimiter(rate uint64) *limiter {
+	if rate == 0 {
+		return nil
+	}
+	return &limiter{rate: rate}
+}
+
+// wait returns when n more units may be done. A nil limiter does not wait.
+func (l *limiter) wait(n int64) {
+	if l == nil {
+		return
+	}
+	l.mu.Lock()
+	now := time.Now()
+	if l.next.Before(now) {
+		l.next = now
+	}
+	pause := l.next.Sub(now)
+	l.next = l.next.Add(time.Duration(float64(n) / float64(l.rate) * float64(time.Second)))
+	l.mu.Unlock()
+	time.Sleep(pause)
+}
+
+// The actions.
+
+func (b *bench) flush() error {
+	if err := b.db.Flush(context.Background(), nil, b.families...); err != nil {
+		return err
+	}
+	fmt.Fprintln(b.stdout, "flush memtable")
+	return nil
+}
+
+func (b *bench) compactAll() error {
+	for _, cf := range b.families {
+		if err := cf.CompactRange(context.Background(), nil, nil, nil); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (b *bench) waitForCompaction() error {
+	fmt.Fprintf(b.stdout, "waitforcompaction(%s): started\n", b.cfg.db)
+	if err := b.db.WaitForCompact(context.Background()); err != nil {
+		return err
+	}
+	fmt.Fprintf(b.stdout, "waitforcompaction(%s): finished\n", b.cfg.db)
+	return nil
+}
+
+// property returns an action that prints properties of the default family; with more than one, each behind its name.
+func property(names ...string) func(*bench) error {
+	return func(b *bench) error {
+		var s strings.Builder
+		for _, name := range names {
+			v, ok := b.db.Property(name)
+			if !ok {
+				v = "(failed)"
+			}
+			if len(names) > 1 {
+				v = name + ": " + v + "\n"
+			}
+			s.WriteString(v)
+		}
+		fmt.Fprintf(b.stdout, "\n%s\n", &s)
+		return nil
+	}
+}

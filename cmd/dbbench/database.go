@@ -1,0 +1,103 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
+	"strings"
+
+	"github.com/ashlardb/ashlar"
+	"github.com/ashlardb/ashlar/internal/fname"
+	"github.com/ashlardb/ashlar/vfs"
+)
+
+// destroy removes the files of a database. Its directories stay, and so do files with names that a database does not
+// use. A database that is open is an error, and nothing is removed. None is fine.
+func destroy(fsys vfs.FS, dir, walDir string) error {
+	names, err := fsys.List(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		names = nil
+	} else if err != nil {
+		return err
+	}
+	if slices.ContainsFunc(names, isOurs) {
+		lockName := fname.Make(fname.Lock, 0)
+		lock, err := fsys.Lock(fsys.Join(dir, lockName))
+		if err != nil {
+			return fmt.Errorf("destroy %s: %w", dir, err)
+		}
+		// CURRENT goes first: without it the rest is no database, should we not get to the end.
+		err = remove(fsys, dir, names, func(k fname.Kind) bool { return k == fname.Current })
+		if err == nil {
+			err = remove(fsys, dir, names, func(k fname.Kind) bool { return k != fname.Current && k != fname.Lock })
+		}
+		err = errors.Join(err, lock.Close())
+		if err != nil {
+			return fmt.Errorf("destroy %s: %w", dir, err)
+		}
+		if err := fsys.Remove(fsys.Join(dir, lockName)); err != nil {
+			return err
+		}
+	}
+	if walDir != "" && walDir != dir {
+		names, err := fsys.List(walDir)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+		if err := remove(fsys, walDir, names, func(k fname.Kind) bool { return k == fname.Log }); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func isOurs(name string) bool {
+	_, _, ok := fname.Parse(name)
+	return ok
+}
+
+// remove removes the files of the kinds that which picks.
+func remove(fsys vfs.FS, dir string, names []string, which func(fname.Kind) bool) error {
+	for _, name := range names {
+		if k, _, ok := fname.Parse(name); ok && which(k) {
+			if err := fsys.Remove(fsys.Join(dir, name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// tickers are the database's counters under RocksDB's names, summed over the databases of a process.
+type tickers [len(tickerTable)]uint64
+
+var tickerTable = [...]struct {
+	name string
+	of   func(*ashlar.Metrics) uint64
+}{
+	{"rocksdb.number.keys.written", func(m *ashlar.Metrics) uint64 { return m.KeysWritten }},
+	{"rocksdb.stall.micros", func(m *ashlar.Metrics) uint64 { return m.StallMicros }},
+	{"rocksdb.wal.synced", func(m *ashlar.Metrics) uint64 { return m.WALSyncs }},
+	{"rocksdb.wal.bytes", func(m *ashlar.Metrics) uint64 { return m.WALBytes }},
+	// Writes that led a group, and those that another led.
+	{"rocksdb.write.self", func(m *ashlar.Metrics) uint64 { return m.WriteGroups }},
+	{"rocksdb.write.other", func(m *ashlar.Metrics) uint64 { return m.Writes - min(m.WriteGroups, m.Writes) }},
+	{"rocksdb.compact.read.bytes", func(m *ashlar.Metrics) uint64 { return m.CompactionBytesRead }},
+	{"rocksdb.compact.write.bytes", func(m *ashlar.Metrics) uint64 { return m.CompactionBytesWritten }},
+	{"rocksdb.flush.write.bytes", func(m *ashlar.Metrics) uint64 { return m.FlushBytes }},
+}
+
+func (t *tickers) add(m *ashlar.Metrics) {
+	for i, row := range tickerTable {
+		t[i] += row.of(m)
+	}
+}
+
+func (t *tickers) String() string {
+	var s strings.Builder
+	for i, row := range tickerTable {
+		fmt.Fprintf(&s, "%s COUNT : %d\n", row.name, t[i])
+	}
+	return s.String()
+}

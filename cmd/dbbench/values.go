@@ -1,0 +1,111 @@
+package main
+
+// lehmer is the Lehmer generator with multiplier 16807 modulo 2³¹ − 1.
+type lehmer uint32
+
+const lehmerModulus = 1<<31 - 1
+
+func newLehmer(seed uint32) lehmer {
+	if seed &= lehmerModulus; seed == 0 || seed == lehmerModulus {
+		seed = 1
+	}
+	return lehmer(seed)
+}
+
+// Next returns a number from 1 to lehmerModulus−1.
+func (l *lehmer) Next() uint32 {
+	product := uint64(*l) * 16807
+	// 2³¹ is 1 modulo 2³¹ − 1, so what is above bit 31 adds to what is below.
+	x := uint32(product>>31) + uint32(product&lehmerModulus)
+	if x > lehmerModulus {
+		x -= lehmerModulus
+	}
+	*l = lehmer(x)
+	return x
+}
+
+// sizeKind is the distribution of the sizes of values.
+type sizeKind uint8
+
+const (
+	fixedSize sizeKind = iota
+	uniformSize
+	normalSize // 99.7 % of the sizes lie between the bounds; others are moved to them
+)
+
+// valueShape says what values look like.
+type valueShape struct {
+	kind     sizeKind
+	size     int // of fixedSize
+	min, max int // of the others
+	ratio    float64
+}
+
+// average is what the header prints as the size of a value.
+func (s *valueShape) average() int {
+	if s.kind == fixedSize {
+		return s.size
+	}
+	return (s.min + s.max) / 2
+}
+
+const (
+	pieceSize    = 100     // of the text that values are cut from
+	textSize     = 1 << 20 // at least
+	firstOfASCII = ' '
+	ofASCII      = 95 // printable characters
+)
+
+// valueMaker cuts values, one behind the other, from a text that it goes through again and again. The text is made of
+// pieces of 100 bytes; each is a run of random printable characters, ratio × 100 of them, repeated. So a value
+// compresses to about ratio of its size within a piece, and pieces do not compress each other. Every valueMaker has the
+// same text, db_bench's. It belongs to one thread.
+type valueMaker struct {
+	shape valueShape
+	text  []byte
+	pos   int
+	rand  *mersenne // for sizes
+}
+
+func newValueMaker(shape valueShape, seed uint64) *valueMaker {
+	longest := shape.size
+	if shape.kind != fixedSize {
+		longest = shape.max
+	}
+	want := max(textSize, longest)
+	v := &valueMaker{shape: shape, text: make([]byte, 0, want+pieceSize), rand: newMersenne(seed)}
+	dice := newLehmer(301)
+	raw := make([]byte, max(int(pieceSize*shape.ratio), 1))
+	for len(v.text) < want {
+		for i := range raw {
+			raw[i] = firstOfASCII + byte(dice.Next()%ofASCII)
+		}
+		end := len(v.text) + pieceSize
+		for len(v.text) < end {
+			v.text = append(v.text, raw[:min(len(raw), end-len(v.text))]...)
+		}
+	}
+	return v
+}
+
+// Next returns a value of the shape's size. It lives as long as the valueMaker and must not be changed.
+func (v *valueMaker) Next() []byte {
+	switch s := &v.shape; s.kind {
+	case uniformSize:
+		return v.Sized(s.min + int(v.rand.Next()%uint64(s.max-s.min+1)))
+	case normalSize:
+		size := v.rand.Normal(float64(s.min+s.max)/2, float64(s.max-s.min)/6)
+		return v.Sized(min(max(int(size), s.min), s.max))
+	default:
+		return v.Sized(s.size)
+	}
+}
+
+// Sized is Next for a given size, which must not exceed the text.
+func (v *valueMaker) Sized(size int) []byte {
+	if v.pos+size > len(v.text) {
+		v.pos = 0
+	}
+	v.pos += size
+	return v.text[v.pos-size : v.pos]
+}
