@@ -31,6 +31,7 @@ type builder struct {
 // familyBuilder is a family under way. A file is in it if it is added, or in base and not deleted.
 type familyBuilder struct {
 	family
+	stored  string // the comparer's name, once an edit has told it
 	base    *Version
 	added   map[uint64]AddedFile // nil until there is one
 	deleted map[uint64]int       // number → level in base; nil until there is one
@@ -51,7 +52,11 @@ func newBuilder(o *Options, s *state) *builder {
 }
 
 func newFamilyBuilder(f family) *familyBuilder {
-	return &familyBuilder{family: f, base: f.version}
+	b := &familyBuilder{family: f, base: f.version}
+	if f.cmp != nil {
+		b.stored = f.cmp.Name
+	}
+	return b
 }
 
 // apply takes the next edit.
@@ -103,14 +108,10 @@ func (b *builder) applyFamily(e *Edit) error {
 
 func (b *builder) applyTo(f *familyBuilder, e *Edit) error {
 	if e.Comparer != "" {
-		if f.cmp != nil && f.cmp.Name != e.Comparer {
-			return fmt.Errorf("its comparer changes from %q to %q", f.cmp.Name, e.Comparer)
+		if f.stored != "" && f.stored != e.Comparer {
+			return fmt.Errorf("its comparer changes from %q to %q", f.stored, e.Comparer)
 		}
-		cmp, err := b.o.comparer(f.name, e.Comparer)
-		if err != nil {
-			return err
-		}
-		f.cmp = cmp
+		f.stored = e.Comparer
 	}
 	if e.LogNumber != nil {
 		b.sawLog = true
@@ -125,8 +126,8 @@ func (b *builder) applyTo(f *familyBuilder, e *Edit) error {
 		}
 	}
 	for _, a := range e.Add {
-		if a.Level < 0 || a.Level >= b.o.NumLevels {
-			return fmt.Errorf("%w: file %06d is on level %d, and there are %d levels", ErrMismatch, a.File.Num, a.Level, b.o.NumLevels)
+		if a.Level < 0 {
+			return fmt.Errorf("file %06d is on level %d", a.File.Num, a.Level)
 		}
 		if a.File.Num == 0 {
 			return errors.New("a file has number 0")
@@ -227,10 +228,16 @@ func (b *builder) finish() (*state, error) {
 }
 
 // finish makes the family's version. Levels that did not change are shared with the old one, the others are put in order
-// and checked.
+// and checked. Only here is the family held against the options: what it once was, or a dropped one of the same name, may
+// not fit them.
 func (f *familyBuilder) finish(o *Options) error {
+	for _, a := range f.added {
+		if a.Level >= o.NumLevels {
+			return fmt.Errorf("%w: file %06d is on level %d, and there are %d levels", ErrMismatch, a.File.Num, a.Level, o.NumLevels)
+		}
+	}
 	if f.cmp == nil {
-		cmp, err := o.comparer(f.name, "")
+		cmp, err := o.comparer(f.name, f.stored)
 		if err != nil {
 			return err
 		}

@@ -146,7 +146,7 @@ func (r *replay) blame(err error, off int64) error {
 	case err == nil:
 		return nil
 	case errors.Is(err, ErrMismatch):
-		return fmt.Errorf("%s: at %d: %w", r.path, off, err)
+		return fmt.Errorf("%s: %w", r.path, err)
 	}
 	return corrupt.At(r.path, off, "edit: %w", err)
 }

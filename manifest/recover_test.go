@@ -169,6 +169,24 @@ func TestEditsWithoutSenseAreCorruptionAndNameTheirPlace(t *testing.T) {
 	require.Equal(t, "L9: 000009[a#99,SET..b#90,SET]\n", reopen(t, m, Options{NumLevels: 10}).Families()[0].Version.DebugString())
 }
 
+func TestOnlyWhatIsLeftOfTheDatabaseHasToFitTheOptions(t *testing.T) {
+	m := newDir(t)
+	writeManifest(t, m, nil, base(),
+		&Edit{Family: 1, AddFamily: "x", Comparer: kv.Bytewise.Name}, &Edit{Family: 1, DropFamily: true},
+		&Edit{Family: 2, AddFamily: "x", Comparer: kv.ReverseBytewise.Name},
+		&Edit{Family: 3, AddFamily: "y", Comparer: "of old"}, &Edit{Family: 3, DropFamily: true},
+		&Edit{Add: []AddedFile{{9, file(9, "a", "b")}}},
+		&Edit{Add: []AddedFile{{1, file(10, "a", "b")}}, Delete: []DeletedFile{{9, 9}}})
+	vs := reopen(t, m, Options{Comparer: func(name, _ string) *kv.Comparer {
+		if name == "x" {
+			return kv.ReverseBytewise
+		}
+		return kv.Bytewise
+	}})
+	require.Equal(t, kv.ReverseBytewise.Name, vs.Families()[1].Comparer)
+	require.Equal(t, "L1: 000010[a#109,SET..b#100,SET]\n", vs.Families()[0].Version.DebugString())
+}
+
 func TestMismatchOfComparersNamesBoth(t *testing.T) {
 	m := newDir(t)
 	wanted := kv.ReverseBytewise
@@ -183,7 +201,7 @@ func TestMismatchOfComparersNamesBoth(t *testing.T) {
 	_, err := Recover(m, "db", o)
 	require.ErrorIs(t, err, ErrMismatch)
 	require.NotErrorIs(t, err, corrupt.Err)
-	require.EqualError(t, err, `db/MANIFEST-000001: at 0: family "default": the options do not fit the database: its keys are in the order of `+
+	require.EqualError(t, err, `db/MANIFEST-000001: family "default": the options do not fit the database: its keys are in the order of `+
 		`comparer "rocksdb.ReverseBytewiseComparator", not "leveldb.BytewiseComparator"`)
 
 	e := base()
