@@ -178,36 +178,35 @@ func (d *DB) Resume(ctx context.Context) error {
 		d.clearBackgroundError(e)
 		return nil
 	}
-	// Nobody writes while an error stands. Memtables are switched with the queue to itself, then flushed.
-	var waiting []*ColumnFamily
+	// Nobody writes while an error stands. Memtables are switched with the queue to itself, then flushed, so that the log
+	// that failed is not needed any more.
 	err := d.writes.Exclusive(func() error {
 		if d.closed.Load() {
 			return ErrClosed
 		}
-		log := d.versions.NewFileNum()
-		if err := d.wals.Create(log); err != nil {
-			return during(err, "start log %d", log)
+		if !d.wals.CurrentEmpty() {
+			log := d.versions.NewFileNum()
+			if err := d.wals.Create(log); err != nil {
+				return during(err, "start log %d", log)
+			}
 		}
 		for _, cf := range d.ColumnFamilies() {
-			if cf.mem.Empty() && len(d.immOf(cf)) == 0 {
-				continue
-			}
-			waiting = append(waiting, cf)
 			if !cf.mem.Empty() {
 				if err := d.switchMemtable(cf, 0); err != nil {
 					return err
 				}
 			}
 		}
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		d.skipLogsLocked()
 		return nil
 	})
 	if err != nil {
 		return classify(err)
 	}
-	for _, cf := range waiting {
-		if err := d.flushNow(ctx, cf); err != nil {
-			return err
-		}
+	if err := d.flushAll(ctx); err != nil {
+		return err
 	}
 	d.clearBackgroundError(e)
 	d.log.Info("resumed")

@@ -34,87 +34,128 @@ func (d *DB) startFlushLocked(cf *ColumnFamily) {
 }
 
 // flush runs and installs a job.
-func (d *DB) flush(job flushJob) error {
-	cf := job.cf
+func (d *DB) flush(job flushJob) error { return d.flushTogether([]flushJob{job}, false) }
+
+// flushTogether runs jobs and installs them at once: after a crash all of it is there or nothing. With all they are those
+// of every family.
+func (d *DB) flushTogether(jobs []flushJob, all bool) error {
 	start := time.Now()
-	f, err := d.runFlush(cf, job.mems)
-	job.sv.Release()
-	info := FlushInfo{ColumnFamily: cf.name, Duration: time.Since(start), Err: err}
-	if f != nil {
-		info.FileNumber, info.Bytes = f.Num, f.Size
-	}
-	d.log.Info("flush", "family", cf.name, "memtables", len(job.mems), "table", info.FileNumber, "bytes", info.Bytes,
-		"took", info.Duration, "error", err)
-	if err == nil {
-		d.counters.flushes.Add(1)
-		d.counters.flushBytes.Add(info.Bytes)
-	}
+	files, err := d.runFlush(jobs, all)
+	took := time.Since(start)
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.flushes--
-	cf.flushing = false
-	d.eventLocked(func() {
-		if tell := d.opts.Listener.OnFlushCompleted; tell != nil {
-			tell(info)
+	for i, job := range jobs {
+		job.sv.Release()
+		d.flushes--
+		job.cf.flushing = false
+		if len(job.mems) > 0 {
+			info := FlushInfo{ColumnFamily: job.cf.name, Duration: took, Err: err}
+			if err == nil && files[i] != nil {
+				info.FileNumber, info.Bytes = files[i].Num, files[i].Size
+			}
+			d.flushEndedLocked(info, len(job.mems))
 		}
-	})
-	if err != nil && d.ctx.Err() == nil && !cf.dropped.Load() {
-		d.setBackgroundErrorLocked(reasonFlush, during(err, "flush column family %q", cf.name))
+		if err != nil && d.ctx.Err() == nil && !job.cf.dropped.Load() {
+			d.setBackgroundErrorLocked(reasonFlush, during(err, "flush column family %q", job.cf.name))
+		}
 	}
 	d.scheduleLocked()
 	d.cond.Broadcast()
 	return err
 }
 
-func (d *DB) runFlush(cf *ColumnFamily, mems []*lsm.Mem) (*manifest.File, error) {
-	if len(d.ColumnFamilies()) > 1 {
+func (d *DB) flushEndedLocked(info FlushInfo, memtables int) {
+	if info.Err == nil {
+		d.counters.flushes.Add(1)
+		d.counters.flushBytes.Add(info.Bytes)
+	}
+	d.eventLocked(func() {
+		d.log.Info("flush", "family", info.ColumnFamily, "memtables", memtables, "table", info.FileNumber, "bytes", info.Bytes,
+			"took", info.Duration, "error", info.Err)
+		if tell := d.opts.Listener.OnFlushCompleted; tell != nil {
+			tell(info)
+		}
+	})
+}
+
+// runFlush returns the table of each job, nil where there was nothing to write.
+func (d *DB) runFlush(jobs []flushJob, all bool) (files []*manifest.File, err error) {
+	if !all && len(d.ColumnFamilies()) > 1 {
 		// A batch may have written to several families. If this one's part went into a table while the log that holds the
 		// others' parts was lost, half of the batch would be left.
 		if err := d.wals.SyncClosed(); err != nil {
 			return nil, err
 		}
 	}
-	f, err := d.writeLevel0(d.ctx, cf, mems, d.snapshots.list())
+	known := false // to the manifest, whose affair the files then are
+	defer func() {
+		if err != nil && !known {
+			for _, f := range files {
+				if f != nil {
+					d.tableObsolete(f)
+				}
+			}
+		}
+	}()
+	for _, job := range jobs {
+		var f *manifest.File
+		if len(job.mems) > 0 {
+			if f, err = d.writeLevel0(d.ctx, job.cf, job.mems, d.snapshots.list()); err != nil {
+				return files, err
+			}
+		}
+		files = append(files, f)
+	}
+	edits, err := d.flushEdits(jobs, files)
 	if err != nil {
-		return nil, err
+		return files, err
 	}
-	edit := &manifest.Edit{Family: cf.id}
-	if f != nil {
-		edit.Add = []manifest.AddedFile{{Level: 0, File: f}}
-	}
-	d.mu.Lock()
-	if cf.dropped.Load() {
-		d.mu.Unlock()
-		if f != nil {
-			d.tableObsolete(f)
-		}
-		return nil, ErrColumnFamilyDropped
-	}
-	edit.LogNumber = new(cf.logNumberLocked(mems))
-	edit.LastSeq = new(d.visibleSeq())
-	low := *edit.LogNumber
-	for _, c := range d.ColumnFamilies() {
-		if c != cf {
-			low = min(low, c.logNumberLocked(nil))
-		}
-	}
-	edit.MinLogToKeep = new(low)
-	d.mu.Unlock()
-	err = d.versions.Apply([]*manifest.Edit{edit}, func(vs []*manifest.Version) {
+	known = true
+	err = d.versions.Apply(edits, func(vs []*manifest.Version) {
 		d.mu.Lock()
 		defer d.mu.Unlock()
-		if vs[0] == nil || cf.dropped.Load() {
-			return
+		for i, job := range jobs {
+			if vs[i] != nil && !job.cf.dropped.Load() {
+				job.cf.tree.FlushedLocked(job.mems, vs[i])
+				d.updateStallLocked(job.cf)
+			}
 		}
-		cf.tree.FlushedLocked(mems, vs[0])
-		d.updateStallLocked(cf)
 	})
 	d.obsoleteManifests()
 	if err != nil {
-		return nil, during(err, "write the manifest")
+		return files, during(err, "write the manifest")
 	}
 	d.dropLogs()
-	return f, nil
+	return files, nil
+}
+
+// flushEdits says what the manifest is to know once the files of jobs take the place of their memtables.
+func (d *DB) flushEdits(jobs []flushJob, files []*manifest.File) ([]*manifest.Edit, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	flushed := map[*ColumnFamily][]*lsm.Mem{}
+	for _, job := range jobs {
+		if job.cf.dropped.Load() {
+			return nil, ErrColumnFamilyDropped
+		}
+		flushed[job.cf] = job.mems
+	}
+	low := d.wals.Current()
+	for _, cf := range d.ColumnFamilies() {
+		low = min(low, cf.logNumberLocked(flushed[cf]))
+	}
+	var edits []*manifest.Edit
+	for i, job := range jobs {
+		edit := &manifest.Edit{
+			Family: job.cf.id, LogNumber: new(job.cf.logNumberLocked(job.mems)),
+			LastSeq: new(d.visibleSeq()), MinLogToKeep: new(low),
+		}
+		if files[i] != nil {
+			edit.Add = []manifest.AddedFile{{Level: 0, File: files[i]}}
+		}
+		edits = append(edits, edit)
+	}
+	return edits, nil
 }
 
 // writeLevel0 writes memtables, newest first, to one table, synced and with its name safe. It returns nil if nothing is
@@ -204,30 +245,29 @@ func (d *DB) wakeAt(ctx context.Context) func() bool {
 	})
 }
 
-// flushNow flushes what waits in a family, in the caller's goroutine and past background errors, for Resume.
-func (d *DB) flushNow(ctx context.Context, cf *ColumnFamily) error {
+// flushAll flushes what waits in all families, in the caller's goroutine and past background errors, for Resume. It
+// syncs no log, since one that failed cannot be; what a batch wrote to several families comes into tables at once
+// instead. And it tells the manifest which logs are not needed any more, be there anything to flush or not.
+func (d *DB) flushAll(ctx context.Context) error {
 	defer d.wakeAt(ctx)()
 	d.mu.Lock()
-	for cf.flushing && ctx.Err() == nil && !d.closing {
+	for d.flushes > 0 && ctx.Err() == nil && !d.closing {
 		d.cond.Wait()
 	}
 	err := ctx.Err()
 	if err == nil && d.closing {
 		err = ErrClosed
 	}
-	if err != nil || cf.dropped.Load() || len(cf.tree.ImmLocked()) == 0 {
+	if err != nil {
 		d.mu.Unlock()
 		return err
 	}
-	job := d.prepareFlushLocked(cf)
+	var jobs []flushJob
+	for _, cf := range d.ColumnFamilies() {
+		jobs = append(jobs, d.prepareFlushLocked(cf))
+	}
 	d.mu.Unlock()
-	return during(d.flush(job), "flush column family %q", cf.name)
-}
-
-func (d *DB) immOf(cf *ColumnFamily) []*lsm.Mem {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return cf.tree.ImmLocked()
+	return during(d.flushTogether(jobs, true), "flush")
 }
 
 // flushUnlogged saves, at Close, what no log holds.

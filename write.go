@@ -370,15 +370,21 @@ func (d *DB) switchMemtable(cf *ColumnFamily, need int) error {
 	cf.tree.RotateLocked(mem)
 	cf.mem = mem
 	cf.hint = memtable.Hint{}
-	for _, c := range d.ColumnFamilies() {
-		if c.mem.Empty() {
-			c.mem.LogNumber = log
-		}
-	}
+	d.skipLogsLocked()
 	d.updateStallLocked(cf)
 	d.scheduleLocked()
 	d.mu.Unlock()
 	return nil
+}
+
+// skipLogsLocked makes families that have written nothing need no log before the current one. Only the leader calls it.
+func (d *DB) skipLogsLocked() {
+	log := d.wals.Current()
+	for _, cf := range d.ColumnFamilies() {
+		if cf.mem.Empty() {
+			cf.mem.LogNumber = log
+		}
+	}
 }
 
 // exclusive runs fn while nobody writes and no memtable switches.

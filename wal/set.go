@@ -345,11 +345,12 @@ func (s *Set) Current() uint64 {
 	return 0
 }
 
-// CurrentEmpty says whether nothing was appended to the current log. Only the write leader calls it, after Create.
+// CurrentEmpty says whether nothing was appended to the current log, nor failed to be. Only the write leader calls it,
+// after Create.
 func (s *Set) CurrentEmpty() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.current.size == s.current.start
+	return s.current.size == s.current.start && s.current.errLocked() == nil
 }
 
 // Numbers returns the numbers of all logs, ascending.
