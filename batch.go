@@ -94,8 +94,9 @@ func (b *Batch) Delete(cf *ColumnFamily, key []byte) error {
 	return err
 }
 
-// SingleDelete removes key from cf, which was put at most once since it was last deleted; what a key that was
-// overwritten holds after it is not defined. Such a delete goes away together with its put.
+// SingleDelete removes key from cf, and goes away together with the one Put that it meets. So from one SingleDelete of a
+// key to the next there may be one Put of it, and no more, even if a Delete came between two; else an older value may come
+// back. RocksDB asks for the same.
 func (b *Batch) SingleDelete(cf *ColumnFamily, key []byte) error {
 	id, err := b.room(cf, key, nil)
 	if err == nil {

@@ -41,7 +41,6 @@ type survivors struct {
 	user    []byte    // own copy of the key whose versions are being looked at
 	any     bool      // user is set
 	newer   int       // stripe of the newest version of user that was met and hides others, -1: none
-	paired  bool      // that version was a SingleDel, gone with its Value
 	fresh   bool      // user has changed; whoever wants to notice clears it
 	out     kv.Entry
 	read    uint64 // versions met
@@ -61,7 +60,7 @@ func (s *survivors) next() *kv.Entry {
 	s.behind = false
 	for s.e != nil {
 		if !s.any || s.cmp.CompareUser(s.e.Key.User, s.user) != 0 {
-			s.user, s.any, s.newer, s.paired, s.fresh = append(s.user[:0], s.e.Key.User...), true, -1, false, true
+			s.user, s.any, s.newer, s.fresh = append(s.user[:0], s.e.Key.User...), true, -1, true
 		}
 		stripe, kind := s.stripe(s.e.Key.Seq()), s.e.Key.Kind()
 		if kind == kv.KindSingleDel {
@@ -70,11 +69,11 @@ func (s *survivors) next() *kv.Entry {
 			}
 			continue
 		}
-		if s.newer == stripe && !(s.paired && kind == kv.KindDelete) {
+		if s.newer == stripe {
 			s.step()
 			continue
 		}
-		s.newer, s.paired = stripe, false
+		s.newer = stripe
 		if kind == kv.KindDelete {
 			if out := s.delete(stripe); out != nil {
 				return out
@@ -127,7 +126,6 @@ func (s *survivors) singleDelete(stripe int) *kv.Entry {
 	case s.stripe(s.e.Key.Seq()) != stripe:
 		return s.tombstone(trailer)
 	case s.e.Key.Kind() == kv.KindValue:
-		s.paired = s.paired || newer != stripe
 		s.step()
 	default:
 		s.newer = newer
