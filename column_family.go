@@ -116,6 +116,8 @@ func (d *DB) CreateColumnFamily(name string, o *ColumnFamilyOptions) (*ColumnFam
 		}
 		edit := &manifest.Edit{Family: id, AddFamily: name, Comparer: opts.Comparator.Name}
 		edit.LogNumber = new(d.wals.Current())
+		d.creating = opts.Comparator
+		defer func() { d.creating = nil }()
 		return d.applyEdits([]*manifest.Edit{edit}, func(vs []*manifest.Version) {
 			cf.openTreeLocked(mem, vs[0])
 			d.addFamilyLocked(cf)
@@ -268,7 +270,7 @@ func (c *ColumnFamily) Delete(key []byte, o *WriteOptions) error {
 	return c.db.commitSingle(w, o)
 }
 
-// SingleDelete removes a key that was put at most once since it was last deleted; see Batch.SingleDelete.
+// SingleDelete removes a key that was put at most once since it was last single-deleted; see Batch.SingleDelete.
 func (c *ColumnFamily) SingleDelete(key []byte, o *WriteOptions) error {
 	w := c.db.single()
 	if err := w.batch.SingleDelete(c, key); err != nil {

@@ -2,6 +2,7 @@ package ashlar
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/ashlardb/ashlar/compaction"
@@ -97,6 +98,9 @@ func (d *DB) runCompaction(cf *ColumnFamily, plan *compaction.Plan) (compaction.
 		d.updateStallLocked(cf)
 	})
 	d.obsoleteManifests()
+	if errors.Is(err, manifest.ErrNoFamily) {
+		d.discard(res) // dropped meanwhile
+	}
 	return res, during(err, "write the manifest")
 }
 

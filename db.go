@@ -67,6 +67,7 @@ type DB struct {
 	lastGroup  int             // bytes of the last group, which pay for the next one's delay
 	groupNeeds int             // memtable bytes that the members of the group being formed need
 	spread     bool            // the group inserts in parallel; members read it after the leader woke them
+	creating   *Comparator     // the order of the family that is being made
 
 	// Guarded by mu. cond tells of every change that someone may wait for.
 	mu          sync.Mutex
@@ -157,10 +158,13 @@ func (d *DB) applyEdits(edits []*manifest.Edit, install func([]*manifest.Version
 		install(vs)
 	})
 	d.obsoleteManifests()
-	if err != nil {
-		return d.setBackgroundError(reasonManifest, during(err, "write the manifest"))
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, manifest.ErrMismatch) || errors.Is(err, manifest.ErrNoFamily):
+		return err // refused before anything was written
 	}
-	return nil
+	return d.setBackgroundError(reasonManifest, during(err, "write the manifest"))
 }
 
 // SyncWAL makes every write that has returned survive a power cut, those without the log excepted.

@@ -2,6 +2,7 @@ package ashlar
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"time"
 
@@ -123,6 +124,7 @@ func (d *DB) runFlush(jobs []flushJob, all bool) (files []*manifest.File, err er
 	})
 	d.obsoleteManifests()
 	if err != nil {
+		known = !errors.Is(err, manifest.ErrNoFamily) // one that was dropped meanwhile: nothing was written
 		return files, during(err, "write the manifest")
 	}
 	d.dropLogs()

@@ -234,6 +234,9 @@ func newSessionID() string {
 
 // comparer tells the manifest which order the options want for a family.
 func (d *DB) comparer(name, stored string) *kv.Comparer {
+	if d.creating != nil {
+		return d.creating
+	}
 	if c, ok := d.opts.ColumnFamilies[name]; ok {
 		return c.Comparator
 	}

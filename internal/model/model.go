@@ -78,7 +78,7 @@ func (d *DB) Apply(writes []Write) {
 }
 
 // MaySingleDelete says whether a SingleDelete of key, after writes that are not applied yet, keeps its contract: at most
-// one put since the key was last deleted.
+// one put since the key was last single-deleted, whatever deletes there were.
 func (f *Family) MaySingleDelete(key string, pending []Write) bool {
 	puts := 0
 	for _, v := range f.keys[key] {
@@ -93,10 +93,13 @@ func (f *Family) MaySingleDelete(key string, pending []Write) bool {
 }
 
 func count(puts int, k Kind) int {
-	if k == Put {
+	switch k {
+	case Put:
 		return puts + 1
+	case SingleDelete:
+		return 0
 	}
-	return 0
+	return puts
 }
 
 // Get returns what a reader at seq sees of key.

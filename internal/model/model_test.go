@@ -56,7 +56,7 @@ func TestAnIteratorStaysBehindItsEndsAndComesBack(t *testing.T) {
 	}
 }
 
-func TestASingleDeleteNeedsAtMostOnePutSinceTheLastDelete(t *testing.T) {
+func TestASingleDeleteNeedsAtMostOnePutSinceTheLastOne(t *testing.T) {
 	d := New()
 	f := d.Family("default")
 	require.True(t, f.MaySingleDelete("a", nil))
@@ -65,5 +65,6 @@ func TestASingleDeleteNeedsAtMostOnePutSinceTheLastDelete(t *testing.T) {
 	require.False(t, f.MaySingleDelete("a", []Write{{f, Put, "a", "2"}}))
 	d.Apply([]Write{{f, Put, "a", "2"}})
 	require.False(t, f.MaySingleDelete("a", nil))
-	require.True(t, f.MaySingleDelete("a", []Write{{f, Delete, "a", ""}}))
+	require.False(t, f.MaySingleDelete("a", []Write{{f, Delete, "a", ""}}))
+	require.True(t, f.MaySingleDelete("a", []Write{{f, SingleDelete, "a", ""}}))
 }
