@@ -18,13 +18,14 @@ import (
 
 // bench runs benchmarks on one database, one after the other.
 type bench struct {
-	cfg      *config
-	fs       vfs.FS
-	stdout   io.Writer
-	stderr   io.Writer
-	terminal bool             // stderr is one
-	now      func() time.Time // the clock
-	volume   int64            // bytes that crc32c and its like go through
+	cfg         *config
+	fs          vfs.FS
+	stdout      io.Writer
+	stderr      io.Writer
+	terminal    bool             // stderr is one
+	now         func() time.Time // the clock
+	checksummed int64            // bytes that a thread of crc32c and its like goes through
+	compressed  int64            // and of compress and uncompress
 
 	cache    *ashlar.Cache
 	db       *ashlar.DB
@@ -33,6 +34,14 @@ type bench struct {
 	seed     uint64
 	made     uint64 // threads so far
 	work     work   // of the benchmark that runs
+}
+
+// newBench returns one whose volumes are db_bench's.
+func newBench(c *config, fsys vfs.FS, stdout, stderr io.Writer) *bench {
+	return &bench{
+		cfg: c, fs: fsys, stdout: stdout, stderr: stderr, terminal: isTerminal(stderr), now: time.Now,
+		checksummed: 5000 << 20, compressed: 1 << 30,
+	}
 }
 
 // work is what a benchmark may change of what the flags say.
@@ -70,6 +79,7 @@ type benchmark struct {
 	prepare    func(*work) // may be nil
 	extra      int         // threads besides those asked for
 	single     bool        // runs in one thread only
+	oneFamily  bool        // works with one column family only
 	run        func(*thread) error
 	action     func(*bench) error
 }
@@ -132,6 +142,17 @@ func parseTask(item string) (t task, err error) {
 		return t, fmt.Errorf("benchmark '%s': only what has a result line can be repeated", item)
 	}
 	return t, nil
+}
+
+// fit finds tasks that do not go with the flags.
+func fit(tasks []task, c *config) error {
+	var errs []error
+	for _, t := range tasks {
+		if t.oneFamily && c.families > 1 {
+			errs = append(errs, fmt.Errorf("benchmark '%s' works with one column family only", t.name))
+		}
+	}
+	return errors.Join(errs...)
 }
 
 // runAll opens the database, runs the tasks and closes it.
@@ -253,6 +274,10 @@ type thread struct {
 	rand  *mersenne
 	stats threadStats
 }
+
+// pickDatabase draws the number by which db_bench picks one of its databases, where it does so: before each batch of
+// writes, say. There is one database, but the keys drawn next have to be db_bench's.
+func (t *thread) pickDatabase() { t.rand.Next() }
 
 // crew is what the threads of a run share.
 type crew struct {

@@ -14,7 +14,7 @@ func checksumOf(kind ashlar.ChecksumType, op opKind) func(*thread) error {
 	return func(t *thread) error {
 		data := bytes.Repeat([]byte{'x'}, int(t.cfg.blockSize))
 		sum := uint32(0)
-		for ; t.stats.bytes < t.volume; t.stats.bytes += int64(len(data)) {
+		for ; t.stats.bytes < t.checksummed; t.stats.bytes += int64(len(data)) {
 			sum += checksum.Block(kind, data, 0)
 			t.stats.Finished(1, op)
 		}
@@ -35,7 +35,7 @@ func compressBlocks(t *thread) error {
 	kind := t.cfg.compressionType()
 	var out []byte
 	produced := int64(0)
-	for t.stats.bytes < t.volume {
+	for t.stats.bytes < t.compressed {
 		in := m.Sized(min(int(t.cfg.blockSize), len(m.text)))
 		out = kind.Compress(out[:0], in, nil)
 		produced += int64(len(out))
@@ -57,7 +57,7 @@ func uncompressBlocks(t *thread) error {
 		return err
 	}
 	out := make([]byte, n)
-	for t.stats.bytes < t.volume {
+	for t.stats.bytes < t.compressed {
 		if err := compress.DecompressInto(out, kind.Disk(), diskForm, in, nil); err != nil {
 			return err
 		}

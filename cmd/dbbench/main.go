@@ -7,7 +7,6 @@ import (
 	"os"
 	"runtime"
 	"runtime/pprof"
-	"time"
 
 	"github.com/ashlardb/ashlar/vfs"
 )
@@ -26,12 +25,15 @@ func run(args []string, fsys vfs.FS, stdout, stderr io.Writer) int {
 		return 1
 	}
 	tasks, err := parseTasks(c.benchmarks)
+	if err == nil {
+		err = fit(tasks, c)
+	}
 	if err = errors.Join(err, c.validate()); err != nil {
 		fmt.Fprintln(stderr, err)
 		return 1
 	}
 	setMemory(c)
-	b := &bench{cfg: c, fs: fsys, stdout: stdout, stderr: stderr, terminal: isTerminal(stderr), now: time.Now, volume: 1 << 30}
+	b := newBench(c, fsys, stdout, stderr)
 	if err := profiled(c, func() error { return b.runAll(tasks) }); err != nil {
 		fmt.Fprintln(stderr, err)
 		return 1

@@ -1,7 +1,5 @@
 package main
 
-import "math"
-
 // mersenne is the Mersenne twister MT19937-64 of Matsumoto and Nishimura, the generator that db_bench draws keys from.
 // It belongs to one thread.
 type mersenne struct {
@@ -51,12 +49,4 @@ func (m *mersenne) round() {
 		m.state[i] = m.state[(i+mersenneShift)%mersenneWords] ^ twisted
 	}
 	m.next = 0
-}
-
-// Unit returns a number in [0, 1).
-func (m *mersenne) Unit() float64 { return float64(m.Next()>>11) / (1 << 53) }
-
-// Normal returns a number of the normal distribution.
-func (m *mersenne) Normal(mean, deviation float64) float64 {
-	return mean + deviation*math.Sqrt(-2*math.Log(1-m.Unit()))*math.Cos(2*math.Pi*m.Unit())
 }

@@ -16,6 +16,7 @@ func readRandom(t *thread) error {
 	var value []byte
 	read, found := int64(0), int64(0)
 	for l := t.turns(t.work.reads); l.Next(1); {
+		t.pickDatabase()
 		v := randomKey(t.rand, uint64(t.cfg.num), t.cfg.skew)
 		key := m.Key(v)
 		read++
@@ -46,6 +47,7 @@ func multiReadRandom(t *thread) error {
 	}
 	read, found := int64(0), int64(0)
 	for l := t.turns(t.work.reads); l.Next(t.work.batch); {
+		t.pickDatabase()
 		for _, key := range keys {
 			m.put(key, randomKey(t.rand, uint64(t.cfg.num), t.cfg.skew))
 		}
@@ -162,6 +164,7 @@ func writeUntilDone(t *thread) error {
 			!t.cfg.finishAfterWrites && t.crew.done.Load() >= int64(t.crew.size-1) {
 			return nil
 		}
+		t.pickDatabase()
 		key := m.Key(t.rand.Next() % uint64(t.cfg.num))
 		value := m.Next()
 		t.crew.writeRate.wait(int64(len(key) + len(value)))
@@ -198,6 +201,7 @@ func readRandomWriteRandom(t *thread) error {
 	reads, writes, found := 0, 0, 0
 	gets, puts := int64(0), int64(0)
 	for l := t.turns(t.work.updates); l.Next(1); {
+		t.pickDatabase()
 		key := m.Key(t.rand.Next() % uint64(t.cfg.num))
 		if gets == 0 && puts == 0 {
 			gets, puts = t.cfg.readPercent, 100-t.cfg.readPercent

@@ -17,6 +17,7 @@ func randomTransaction(t *thread) error {
 	for i := range sets {
 		sets[i] = int64(i)
 	}
+	shuffle := newMersenne(t.seed + uint64(t.id)) // not the thread's, which draws db_bench's keys
 	batches := 0
 	var batch ashlar.Batch
 	var key, value []byte
@@ -24,7 +25,7 @@ func randomTransaction(t *thread) error {
 		batch.Clear()
 		add := 1 + t.rand.Next()%100
 		for i := len(sets) - 1; i > 0; i-- {
-			j := t.rand.Next() % uint64(i+1)
+			j := shuffle.Next() % uint64(i+1)
 			sets[i], sets[j] = sets[j], sets[i]
 		}
 		bytes := 0

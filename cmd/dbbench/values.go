@@ -1,29 +1,5 @@
 package main
 
-// lehmer is the Lehmer generator with multiplier 16807 modulo 2³¹ − 1.
-type lehmer uint32
-
-const lehmerModulus = 1<<31 - 1
-
-func newLehmer(seed uint32) lehmer {
-	if seed &= lehmerModulus; seed == 0 || seed == lehmerModulus {
-		seed = 1
-	}
-	return lehmer(seed)
-}
-
-// Next returns a number from 1 to lehmerModulus−1.
-func (l *lehmer) Next() uint32 {
-	product := uint64(*l) * 16807
-	// 2³¹ is 1 modulo 2³¹ − 1, so what is above bit 31 adds to what is below.
-	x := uint32(product>>31) + uint32(product&lehmerModulus)
-	if x > lehmerModulus {
-		x -= lehmerModulus
-	}
-	*l = lehmer(x)
-	return x
-}
-
 // sizeKind is the distribution of the sizes of values.
 type sizeKind uint8
 
@@ -65,6 +41,7 @@ type valueMaker struct {
 	text  []byte
 	pos   int
 	rand  *mersenne // for sizes
+	bell  gaussian  // for sizes
 }
 
 func newValueMaker(shape valueShape, seed uint64) *valueMaker {
@@ -73,7 +50,7 @@ func newValueMaker(shape valueShape, seed uint64) *valueMaker {
 		longest = shape.max
 	}
 	want := max(textSize, longest)
-	v := &valueMaker{shape: shape, text: make([]byte, 0, want+pieceSize), rand: newMersenne(seed)}
+	v := &valueMaker{shape: shape, text: make([]byte, 0, want+pieceSize), rand: newMersenne(seed), bell: newGaussian(uint32(seed))}
 	dice := newLehmer(301)
 	raw := make([]byte, max(int(pieceSize*shape.ratio), 1))
 	for len(v.text) < want {
@@ -94,7 +71,7 @@ func (v *valueMaker) Next() []byte {
 	case uniformSize:
 		return v.Sized(s.min + int(v.rand.Next()%uint64(s.max-s.min+1)))
 	case normalSize:
-		size := v.rand.Normal(float64(s.min+s.max)/2, float64(s.max-s.min)/6)
+		size := v.bell.Next(float64(s.min+s.max)/2, float64(s.max-s.min)/6)
 		return v.Sized(min(max(int(size), s.min), s.max))
 	default:
 		return v.Sized(s.size)

@@ -11,7 +11,8 @@ import (
 type maker struct {
 	keyMaker
 	*valueMaker
-	key []byte
+	key     []byte
+	scratch []byte // for values that are made of others
 }
 
 func (t *thread) maker() *maker {
@@ -56,6 +57,7 @@ func fill(order writeOrder) func(*thread) error {
 		for l := t.turnsFor(seconds, ops); l.Next(t.work.batch); {
 			batch.Clear()
 			bytes := int64(0)
+			t.pickDatabase()
 			for range t.work.batch {
 				v := keys.Next()
 				value := m.Next()
@@ -87,6 +89,7 @@ func deleteKeys(order writeOrder) func(*thread) error {
 		var batch ashlar.Batch
 		for l := t.turnsFor(seconds, t.work.deletes); l.Next(t.work.batch); {
 			batch.Clear()
+			t.pickDatabase()
 			for range t.work.batch {
 				if err := batch.Delete(nil, m.Key(keys.Next())); err != nil {
 					return fmt.Errorf("delete: %w", err)
@@ -138,18 +141,20 @@ func fillSeekSeq(t *thread) error {
 }
 
 // updateWith returns a benchmark that reads random keys and writes them again. change makes the new value of the old
-// one, nil if there is none, and says what of it counts as moved bytes.
+// one and says how many bytes count as moved. Where no value was found it gets the last one that was.
 func updateWith(kind opKind, change func(m *maker, old []byte, found bool) (value []byte, bytes int)) func(*thread) error {
 	return func(t *thread) error {
 		m := t.maker()
 		found := 0
-		var old []byte
+		var old, got []byte
 		for l := t.turns(t.work.updates); l.Next(1); {
+			t.pickDatabase()
 			key := m.Key(t.rand.Next() % uint64(t.cfg.num))
 			var err error
-			old, err = t.db.AppendGet(old[:0], key, nil)
+			got, err = t.db.AppendGet(got[:0], key, nil)
 			if err == nil {
 				found++
+				old, got = got, old
 			} else if !errors.Is(err, ashlar.ErrNotFound) {
 				return fmt.Errorf("get: %w", err)
 			}
@@ -176,33 +181,40 @@ func update(m *maker, old []byte, found bool) ([]byte, int) {
 	return value, bytes
 }
 
-// xorUpdate writes the old value XOR a random one of its length, which is an empty one where there was none. No bytes
-// count.
+// xorUpdate writes the old value XOR a random one of its length. Where there is none, the random one is written, with
+// the length of the last that was there: on an empty database all values are empty. No bytes count.
 func xorUpdate(m *maker, old []byte, found bool) ([]byte, int) {
 	operand := m.Sized(min(len(old), len(m.text)))
-	for i, b := range operand {
-		old[i] ^= b
+	if !found {
+		return operand, 0
 	}
-	return old, 0
+	m.scratch = append(m.scratch[:0], old...)
+	for i, b := range operand {
+		m.scratch[i] ^= b
+	}
+	return m.scratch, 0
 }
 
 // appendUpdate writes the old value with a comma and another behind it.
 func appendUpdate(m *maker, old []byte, found bool) ([]byte, int) {
-	if len(old) > 0 {
-		old = append(old, ',')
+	m.scratch = m.scratch[:0]
+	if found && len(old) > 0 {
+		m.scratch = append(append(m.scratch, old...), ',')
 	}
-	old = append(old, m.Next()...)
-	return old, len(m.key) + len(old)
+	m.scratch = append(m.scratch, m.Next()...)
+	return m.scratch, len(m.key) + len(m.scratch)
 }
 
 // replacements is how many keys an id of randomreplacekeys has.
 const replacements = 50
 
 // randomReplaceKeys writes a key for each of numdistinct ids, and then, id by id at random, deletes the id's key and
-// writes its next one. A snapshot from before the replacing lives until the end. Each thread has its own idea of which key is an id's:
-// with more than one, SingleDelete meets keys that were written twice, and what is left in the end is undefined.
+// writes its next one. A snapshot from before the replacing lives until the end. All threads draw the same ids, and each
+// has its own idea of which key is an id's: with more than one thread SingleDelete meets keys that were written twice,
+// and what is left in the end is undefined.
 func randomReplaceKeys(t *thread) error {
 	m := t.maker()
+	t.pickDatabase()
 	ids := uint64(t.cfg.distinct)
 	current := make([]uint64, ids)
 	for id := range ids {
@@ -212,8 +224,9 @@ func randomReplaceKeys(t *thread) error {
 	}
 	snapshot := t.db.NewSnapshot()
 	defer snapshot.Release()
+	bell := newGaussian(1)
 	for l := t.turns(t.cfg.num); l.Next(1); {
-		drawn := t.rand.Normal(float64(ids)/2, t.cfg.stddev)
+		drawn := bell.Next(float64(ids)/2, t.cfg.stddev)
 		id := uint64(min(max(drawn, 0), float64(ids-1)))
 		key := m.Key(id*replacements + current[id])
 		del := t.db.SingleDelete
