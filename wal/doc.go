@@ -61,5 +61,5 @@
 // # Threads
 //
 // A Writer and a Reader belong to one goroutine. A Set is appended to by the write leader and used by everyone else
-// under its own lock; it calls a file's Sync while Write may run, so a vfs.File has to allow that.
+// under its own lock; it calls a file's Sync while Write may run, as vfs.File allows.
 package wal

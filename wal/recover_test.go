@@ -36,6 +36,16 @@ func recovered(t testing.TB, fs *fakeFS, mode Recovery, firstNeeded uint64, logs
 	return applied
 }
 
+func TestModesHaveRocksDBsNames(t *testing.T) {
+	var names []string
+	for m := DefaultRecovery; m <= SkipAnyCorruptedRecords; m++ {
+		names = append(names, m.String())
+	}
+	require.Equal(t, []string{"kPointInTimeRecovery", "kTolerateCorruptedTailRecords", "kAbsoluteConsistency", "kPointInTimeRecovery",
+		"kSkipAnyCorruptedRecords"}, names)
+	require.Equal(t, "Recovery(9)", Recovery(9).String())
+}
+
 func TestJudge(t *testing.T) {
 	want := map[DamageKind][4]verdict{ // tolerate, absolute, point in time, skip any
 		TornTail:  {endLog, refuse, stop, skip},
@@ -232,6 +242,30 @@ func TestARecoveryThatCrashesLeavesAStateThatOpens(t *testing.T) {
 		require.NoError(t, NewSet(fs, "db", got.Last).Create(12))
 		require.Equal(t, want, recovered(t, fs, AbsoluteConsistency, 3, 3, 5, 9, 11, 12), name)
 	}
+}
+
+// A batch of log data alone takes no sequence number. Lost at the end of a log it is a gap, but no state is missing:
+// point-in-time recovery stops and goes on, by the rule of the number that is due.
+func TestLostLogDataIsAGapThatRecoveryGetsOver(t *testing.T) {
+	fs := newFakeFS()
+	s := NewSet(fs, "db", Predecessor{})
+	require.NoError(t, s.Create(3))
+	require.NoError(t, s.Append(false, put(1, 10)))
+	end := len(fs.bytes(3))
+	require.NoError(t, s.Append(false, batch.AppendLogData(batch.Init(nil), []byte("note"))))
+	require.NoError(t, s.Create(4))
+	require.NoError(t, s.Append(false, put(2, 10)))
+	for i, want := range []string{"1 2", "1 2", "1 2", "1 2"} {
+		require.Equal(t, want, recovered(t, fs, TolerateCorruptedTailRecords+Recovery(i), 0, 3, 4))
+	}
+	fs.put(3, fs.bytes(3)[:end])
+	for i, want := range []string{"refused: gap between logs", "refused: gap between logs", "1 2", "1 2"} {
+		require.Equal(t, want, recovered(t, fs, TolerateCorruptedTailRecords+Recovery(i), 0, 3, 4))
+	}
+	_, got, err := recoverAll(fs, PointInTimeRecovery, 0, 3, 4)
+	require.NoError(t, err)
+	require.False(t, got.Stopped)
+	require.Equal(t, 1, got.DamageCount)
 }
 
 func TestSequencesMayHaveGapsButNotGoBack(t *testing.T) {

@@ -121,17 +121,18 @@ func TestFragmentsAreCutWhereRocksDBCutsThem(t *testing.T) {
 }
 
 func TestRecordsAtEveryEdgeOfABlockComeBack(t *testing.T) {
+	bytesOf := pattern(4 * BlockSize)
 	var sizes []int
 	for n := range 40 {
-		sizes = append(sizes, n, BlockSize-7-20+n, BlockSize-20+n, 2*BlockSize-14-20+n, 3*BlockSize-21-20+n)
+		sizes = append(sizes, n, BlockSize-30+n, 2*BlockSize-40+n, 3*BlockSize-45+n)
 	}
 	for _, size := range sizes {
 		for _, before := range []int{-1, 0, BlockSize - 7 - 7 - 10} {
 			var records [][]byte
 			if before >= 0 {
-				records = append(records, pattern(before))
+				records = append(records, bytesOf[:before])
 			}
-			records = append(records, pattern(size), []byte("after"), nil, pattern(9))
+			records = append(records, bytesOf[:size], []byte("after"), nil, bytesOf[:9])
 			file := write(t, records...)
 			if !bytes.Equal(naiveWrite(0, 0, records...), file) {
 				t.Fatalf("file of a record of %d bytes after %d differs", size, before)
