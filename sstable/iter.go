@@ -95,6 +95,7 @@ func (i *Iterator) unload() {
 func (i *Iterator) fail(err error) *kv.Entry {
 	i.err = err
 	i.unload()
+	i.window = i.window[:0] // the next try reads the file again
 	return nil
 }
 

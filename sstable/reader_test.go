@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/ashlardb/ashlar/filter"
+	"github.com/ashlardb/ashlar/internal/cache"
 	"github.com/ashlardb/ashlar/internal/compress"
 	"github.com/ashlardb/ashlar/internal/fname"
 	"github.com/ashlardb/ashlar/internal/kv"
@@ -364,12 +365,16 @@ func BenchmarkGet(b *testing.B) {
 	fs := vfs.NewMem()
 	f, _ := fs.Create("t")
 	plain(b, f, 100000, WriterOptions{Filter: filter.Bloom(10)})
-	r := open(b, fs, "t", ReaderOptions{Cache: testCache()})
-	key := make([]byte, 0, 16)
+	r := open(b, fs, "t", ReaderOptions{Cache: cache.New(64 << 20)})
+	i := r.NewIter(IterOptions{}) // fills the cache
+	var keys [][]byte
+	for e := i.First(); e != nil; e = i.Next() {
+		keys = append(keys, e.Key.Clone().User)
+	}
+	i.Close()
 	rng := rand.New(rand.NewPCG(1, 1))
 	for b.Loop() {
-		key = fmt.Appendf(key[:0], "%016d", 2*rng.IntN(40000))
-		g := lookup.Get{User: key, Seq: kv.MaxSeq}
+		g := lookup.Get{User: keys[rng.IntN(len(keys))], Seq: kv.MaxSeq}
 		if r.Get(&g, false) != nil || g.State != lookup.Found {
 			b.Fatal()
 		}

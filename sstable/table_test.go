@@ -1,6 +1,7 @@
 package sstable
 
 import (
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"testing"
@@ -10,6 +11,7 @@ import (
 	"github.com/ashlardb/ashlar/filter"
 	"github.com/ashlardb/ashlar/internal/checksum"
 	"github.com/ashlardb/ashlar/internal/compress"
+	"github.com/ashlardb/ashlar/internal/corrupt"
 	"github.com/ashlardb/ashlar/internal/kv"
 	"github.com/ashlardb/ashlar/vfs"
 )
@@ -88,6 +90,73 @@ func TestWriterRefusesKeysOutOfOrder(t *testing.T) {
 		require.ErrorContains(t, w.Add(second, nil), "does not come after")
 		_, err = w.Finish()
 		require.Error(t, err, "the table stays refused")
+	}
+}
+
+func TestWriterRefusesWhatABlockCannotHold(t *testing.T) {
+	if raceEnabled {
+		return // a gigabyte, which is not touched otherwise
+	}
+	for _, e := range []kv.Entry{
+		{Key: kv.MakeKey([]byte("k"), 1, kv.KindValue), Value: make([]byte, MaxEntrySize)},
+		{Key: kv.MakeKey(make([]byte, maxKeySize+1), 1, kv.KindValue)},
+	} {
+		f, err := vfs.NewMem().Create("t")
+		require.NoError(t, err)
+		w := NewWriter(f, "t", WriterOptions{})
+		require.ErrorContains(t, w.Add(e.Key, e.Value), "too long for a table")
+		w.Abandon()
+	}
+	f, err := vfs.NewMem().Create("t")
+	require.NoError(t, err)
+	w := NewWriter(f, "t", WriterOptions{})
+	require.ErrorIs(t, w.Add(kv.MakeKey([]byte("k"), 1, kv.KindMerge), nil), corrupt.ErrNotSupported)
+	w.Abandon()
+}
+
+// broken is a file where one method fails.
+type broken struct {
+	vfs.File
+	write, sync, closed bool
+	closes              int
+}
+
+var errBroken = errors.New("broken")
+
+func (b *broken) Write(p []byte) (int, error) {
+	if b.write {
+		return 0, errBroken
+	}
+	return b.File.Write(p)
+}
+
+func (b *broken) Sync() error {
+	if b.sync {
+		return errBroken
+	}
+	return b.File.Sync()
+}
+
+func (b *broken) Close() error {
+	b.closes++
+	err := b.File.Close()
+	if b.closed {
+		return errBroken
+	}
+	return err
+}
+
+func TestAFailedWriterStaysFailedAndClosesItsFile(t *testing.T) {
+	for _, b := range []*broken{{write: true}, {sync: true}, {closed: true}} {
+		f, err := vfs.NewMem().Create("t")
+		require.NoError(t, err)
+		b.File = f
+		w := NewWriter(b, "t", WriterOptions{})
+		require.NoError(t, w.Add(kv.MakeKey([]byte("k"), 1, kv.KindValue), nil))
+		_, err = w.Finish()
+		require.ErrorIs(t, err, errBroken)
+		require.Equal(t, 1, b.closes)
+		require.ErrorIs(t, w.Add(kv.MakeKey([]byte("l"), 1, kv.KindValue), nil), errBroken)
 	}
 }
 
