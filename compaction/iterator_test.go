@@ -290,7 +290,7 @@ func (b *below) rewind() *below {
 }
 
 func TestNoReaderCanTellWhatWasDropped(t *testing.T) {
-	for seed := range uint64(4000) {
+	for seed := range uint64(1500) {
 		if err := checkSurvivors(seed, 5+int(seed%40)); err != nil {
 			t.Fatalf("seed %d: %v", seed, err)
 		}
