@@ -16,12 +16,13 @@ import (
 	"github.com/ashlardb/ashlar/vfs"
 )
 
-// play runs dbbench and returns what it prints. Checksums and compressions go through a megabyte.
+// play runs dbbench and returns what it prints. Unless args say otherwise, memtables are small. Checksums and compressions
+// go through a megabyte.
 func play(t *testing.T, fsys vfs.FS, args ...string) (stdout, stderr string) {
 	t.Helper()
 	var out, errOut bytes.Buffer
 	c := newConfig()
-	require.NoError(t, c.flags.parse(args))
+	require.NoError(t, c.flags.parse(append([]string{"--write_buffer_size=1000000", "--cache_size=1000000"}, args...)))
 	require.NoError(t, c.validate())
 	tasks, err := parseTasks(c.benchmarks)
 	require.NoError(t, err)

@@ -33,7 +33,8 @@ var benchmarks = []benchmark{
 	{name: "randomtransaction", run: randomTransaction, help: "two gets and a batch of two puts"},
 	{name: "deleteseq", run: deleteKeys(sequential), help: "delete keys in order"},
 	{name: "deleterandom", run: deleteKeys(random), help: "delete random keys"},
-	{name: "fillseekseq", oneFamily: true, run: fillSeekSeq, help: "write keys in order, then seek each"},
+	{name: "fillseekseq", oneFamily: true, run: fillSeekSeq, help: "write keys in order, then seek each",
+		prepare: func(w *work) { w.writes = int64(w.num) }},
 
 	{name: "readrandom", run: readRandom, help: "get random keys"},
 	{name: "readmissing", run: readRandom, help: "get random keys that are a byte longer than those there are",

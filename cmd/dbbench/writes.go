@@ -106,7 +106,6 @@ func deleteKeys(order writeOrder) func(*thread) error {
 
 // fillSeekSeq writes keys in order, which does not count, and seeks each of them twice.
 func fillSeekSeq(t *thread) error {
-	t.work.writes = t.cfg.num
 	if err := fill(sequential)(t); err != nil {
 		return err
 	}
