@@ -441,3 +441,13 @@ func valueOf(t testing.TB, cf *ColumnFamily, key string) string {
 	require.NoError(t, err)
 	return string(v)
 }
+
+// atRest returns when no job runs and the cleaner has nothing to do.
+func atRest(db *DB) {
+	db.mu.Lock()
+	for db.flushes+db.compactions > 0 {
+		db.cond.Wait()
+	}
+	db.mu.Unlock()
+	db.waitClean()
+}

@@ -151,9 +151,8 @@ func (c *ColumnFamily) logNumberLocked(flushed []*lsm.Mem) uint64 {
 const keepInfoLogs = 10
 
 // deleteUnknown removes, at Open, what a crash has left: tables that no version names, logs that nobody needs, older
-// manifests and options files, temporary files. Files that are not a database's are left alone.
+// manifests, temporary files. Older OPTIONS files go when a new one is written. Files that are not a database's are left alone.
 func (d *DB) deleteUnknown(names []string, live map[uint64]bool) {
-	options := newest(names, fname.Options, 2)
 	oldLogs := newest(names, fname.OldInfoLog, keepInfoLogs)
 	for _, name := range names {
 		kind, num, ok := fname.Parse(name)
@@ -168,8 +167,6 @@ func (d *DB) deleteUnknown(names []string, live map[uint64]bool) {
 			gone = num < d.versions.ManifestNumber()
 		case fname.OldInfoLog:
 			gone = !oldLogs[num]
-		case fname.Options:
-			gone = !options[num]
 		case fname.Log:
 			gone = num < d.wals.Current()
 		case fname.Temp, fname.OptionsTemp:
