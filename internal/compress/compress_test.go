@@ -193,3 +193,12 @@ func ExampleType_Compress() {
 	fmt.Println(len(block), len(stored) < 50, bytes.Equal(dst, block), err)
 	// Output: 1000 true true <nil>
 }
+
+// The LZ4 library's assembly faults on an empty destination that damage asks for.
+func TestEmptyLZ4BlockIsNotWrittenTo(t *testing.T) {
+	for _, payload := range [][]byte{{}, {0x10, 'a'}, {0x04, 1, 0, 0}, {0xf0, 255, 255}} {
+		require.Error(t, DecompressInto(nil, diskLZ4, 5, append([]byte{0}, payload...), nil), "%x", payload)
+		require.Error(t, DecompressInto([]byte{}, diskLZ4, 5, append([]byte{0}, payload...), []byte("dictionary")), "%x", payload)
+	}
+	require.NoError(t, DecompressInto(nil, diskLZ4, 5, []byte{0, 0}, nil))
+}
