@@ -14,12 +14,13 @@
 //
 // # Like db_bench
 //
-//   - A benchmark whose name begins with fill, fillseekseq excepted, and randomreplacekeys make the database anew, and are skipped with
-//     --use_existing_db. Without that flag the database in --db is destroyed first thing. Only files with names of a
-//     database's are removed.
+//   - randomreplacekeys and whatever begins with fill, fillseekseq excepted, make the database anew, and are skipped with
+//     --use_existing_db. Without that flag the database in --db is destroyed first thing. Only files with a database's
+//     names are removed.
 //   - fillsync and fill100K divide the key space by 1000, not the number of operations; --writes bounds that.
 //   - Thread i of the process, from 1, draws from a Mersenne twister with seed --seed+i. Keys and values are db_bench's,
-//     byte by byte; the shuffle of filluniquerandom is not.
+//     byte by byte, in its order. What it draws from the system's randomness (the
+//     shuffles of filluniquerandom and randomtransaction, sizes that are not fixed) is ours, and repeats with the seed.
 //   - The time of an operation, for --histogram, begins when the one before ends: making the key is part of it.
 //
 // # Unlike db_bench
