@@ -127,8 +127,7 @@ func (d *DB) runFlush(jobs []flushJob, all bool) (files []*manifest.File, err er
 		known = !errors.Is(err, manifest.ErrNoFamily) // one that was dropped meanwhile: nothing was written
 		return files, during(err, "write the manifest")
 	}
-	d.dropLogs()
-	return files, nil
+	return files, d.dropLogs()
 }
 
 // flushEdits says what the manifest is to know once the files of jobs take the place of their memtables.
