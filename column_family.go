@@ -118,15 +118,19 @@ func (d *DB) CreateColumnFamily(name string, o *ColumnFamilyOptions) (*ColumnFam
 		edit.LogNumber = new(d.wals.Current())
 		d.creating = opts.Comparator
 		defer func() { d.creating = nil }()
-		return d.applyEdits([]*manifest.Edit{edit}, func(vs []*manifest.Version) {
+		if err := d.applyEdits([]*manifest.Edit{edit}, func(vs []*manifest.Version) {
 			cf.openTreeLocked(mem, vs[0])
 			d.addFamilyLocked(cf)
-		})
+		}); err != nil {
+			mem.Release()
+			return err
+		}
+		d.writeOptionsFile()
+		return nil
 	})
 	if err != nil {
 		return nil, during(err, "create column family %q", name)
 	}
-	d.writeOptionsFile()
 	return cf, nil
 }
 
@@ -143,19 +147,21 @@ func (d *DB) DropColumnFamily(cf *ColumnFamily) error {
 		if cf.dropped.Load() {
 			return ErrColumnFamilyDropped
 		}
-		return d.applyEdits([]*manifest.Edit{{Family: cf.id, DropFamily: true}}, func([]*manifest.Version) {
+		if err := d.applyEdits([]*manifest.Edit{{Family: cf.id, DropFamily: true}}, func([]*manifest.Version) {
 			cf.dropped.Store(true)
 			d.removeFamilyLocked(cf)
 			cf.tree.CloseLocked()
 			d.updateStallLocked(cf)
-		})
+		}); err != nil {
+			return err
+		}
+		d.writeOptionsFile()
+		if err := d.dropLogs(); err != nil {
+			return d.setBackgroundError(reasonManifest, err)
+		}
+		return nil
 	})
-	if err != nil {
-		return during(err, "drop column family %q", cf.name)
-	}
-	d.dropLogs()
-	d.writeOptionsFile()
-	return nil
+	return during(err, "drop column family %q", cf.name)
 }
 
 // ListColumnFamilies returns the names of the families of a database that need not be open.
@@ -202,8 +208,9 @@ func (c *ColumnFamily) openTreeLocked(mem *lsm.Mem, v *manifest.Version) {
 
 // newMem makes a memtable with room for the write buffer, what a group may add to it, and need bytes.
 func (c *ColumnFamily) newMem(need int, log uint64) (*lsm.Mem, error) {
-	size := int(c.opts.WriteBufferSize) + int(c.opts.WriteBufferSize)/8 + groupSlack
-	a, err := memtable.NewArena(max(size, need+groupSlack))
+	slack := c.opts.groupSlack()
+	size := int(c.opts.WriteBufferSize) + int(c.opts.WriteBufferSize)/8
+	a, err := memtable.NewArena(max(size, need) + slack)
 	if err != nil {
 		return nil, during(err, "memtable of column family %q", c.name)
 	}

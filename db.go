@@ -176,6 +176,9 @@ func (d *DB) SyncWAL(ctx context.Context) error {
 		return err
 	}
 	if err := d.wals.Sync(); err != nil {
+		if d.closed.Load() {
+			return ErrClosed
+		}
 		return d.setBackgroundError(reasonLog, during(err, "sync the log"))
 	}
 	d.counters.walSyncs.Add(1)

@@ -24,9 +24,11 @@ import (
 // Only the leader touches d.lastSeq, the mutable memtables' places and the logs' tail; the role is handed over, with
 // everything the one before has written, when the group is done.
 
-// groupSlack is the most that all members of a group but its leader may need in memtables. Each memtable keeps that much
-// room beyond its write buffer.
-const groupSlack = 8 << 20
+// groupSlack is the room that a memtable keeps beyond its write buffer and the leader's batch, for what the other members
+// of a group bring.
+func (o *ColumnFamilyOptions) groupSlack() int {
+	return int(min(max(o.WriteBufferSize/8, 256<<10), 8<<20))
+}
 
 // commit is one Write on its way.
 type commit struct {
@@ -146,7 +148,7 @@ func (s committer) Prepare(c *commit) error {
 		if cf == nil {
 			continue // Log refuses it
 		}
-		if cf.room() < u.bytes+groupSlack {
+		if cf.room() < u.bytes+cf.opts.groupSlack() {
 			if err := d.switchMemtable(cf, u.bytes); err != nil {
 				return err
 			}
@@ -180,9 +182,6 @@ func (s committer) Admit(lead, next *commit, n, size int) bool {
 		if cf := d.familyByID(u.family); cf != nil && cf.mem != nil && cf.room() < needs+leaderUse(lead, u.family) {
 			return false
 		}
-	}
-	if needs > groupSlack {
-		return false
 	}
 	d.groupNeeds = needs
 	return true
