@@ -106,6 +106,14 @@ func (d *DB) BackgroundError() error {
 	return nil
 }
 
+// broken returns the background error if it is one that stops writes, nil otherwise.
+func (d *DB) broken() error {
+	if e := d.bgError.Load(); e != nil && e.severity >= severityHard {
+		return e
+	}
+	return nil
+}
+
 // setBackgroundError keeps the worst error and wakes who waits. It returns what a writer is to be told.
 func (d *DB) setBackgroundError(r errorReason, err error) error {
 	d.mu.Lock()

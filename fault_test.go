@@ -435,3 +435,38 @@ func damage(t testing.TB, fs vfs.FS, path string, change func([]byte) []byte) {
 	require.NoError(t, f.Sync())
 	require.NoError(t, f.Close())
 }
+
+// A compaction that failed stops no writes, and so it must not keep Close from flushing what no log holds and syncing
+// the log; an error that does stop them must not pass for a clean Close.
+func TestCloseAfterABackgroundError(t *testing.T) {
+	unlogged := &WriteOptions{DisableWAL: true}
+	m := vfs.NewMem()
+	fs := faultfs.Wrap(m)
+	o := memOptions(fs)
+	o.DisableAutoCompactions = true
+	db, err := Open("db", o)
+	require.NoError(t, err)
+	for range 2 {
+		mustPut(t, db.family, "a", "1", nil)
+		require.NoError(t, db.Flush(context.Background(), nil))
+	}
+	require.NoError(t, fs.Add("fail create *.sst once"))
+	require.Error(t, db.CompactRange(context.Background(), nil, nil, nil))
+	require.Error(t, db.BackgroundError())
+	mustPut(t, db.family, "b", "2", nil)
+	mustPut(t, db.family, "c", "3", unlogged)
+	require.NoError(t, db.Close())
+
+	m = m.Crash(nil)
+	fs = faultfs.Wrap(m)
+	db = openMem(t, fs)
+	require.Equal(t, "a b c", keysOf(t, db.family))
+	mustPut(t, db.family, "d", "4", Sync)
+	mustPut(t, db.family, "e", "5", unlogged)
+	require.NoError(t, fs.Add("fail write *.log"))
+	require.Error(t, db.Put([]byte("f"), nil, nil))
+	require.ErrorIs(t, db.Close(), syscall.EIO, "e is lost")
+	db = openMem(t, m.Crash(nil))
+	require.Equal(t, "a b c d", keysOf(t, db.family))
+	require.NoError(t, db.Close())
+}

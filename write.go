@@ -116,10 +116,7 @@ func (d *DB) writable() error {
 	if d.closed.Load() {
 		return ErrClosed
 	}
-	if e := d.bgError.Load(); e != nil && e.severity >= severityHard {
-		return e
-	}
-	return nil
+	return d.broken()
 }
 
 // Prepare makes room for the leader's batch.
