@@ -137,6 +137,9 @@ func (d *DB) CreateColumnFamily(name string, o *ColumnFamilyOptions) (*ColumnFam
 // DropColumnFamily removes a family and all it holds. Iterators and snapshots that are open go on reading it; every
 // other use of the handle gives ErrColumnFamilyDropped.
 func (d *DB) DropColumnFamily(cf *ColumnFamily) error {
+	if d.closed.Load() {
+		return ErrClosed
+	}
 	if cf == nil || cf.db != d {
 		return invalid("DropColumnFamily: the family is not of this database")
 	}
