@@ -123,7 +123,7 @@ func (d *DB) setBackgroundError(r errorReason, err error) error {
 
 func (d *DB) setBackgroundErrorLocked(r errorReason, err error) error {
 	e := &backgroundError{r, severityOf(r, kindOf(err)), classify(err)}
-	if d.closed.Load() {
+	if d.closing {
 		return e
 	}
 	d.eventLocked(func() {
@@ -136,7 +136,7 @@ func (d *DB) setBackgroundErrorLocked(r errorReason, err error) error {
 				f(BackgroundErrorInfo{Reason: r.String(), Severity: e.severity.String(), Err: e})
 			}
 		})
-		if e.severity < severityFatal {
+		if e.severity < severityFatal && !d.closed.Load() {
 			d.retryLocked()
 		}
 	}

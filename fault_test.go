@@ -470,3 +470,23 @@ func TestCloseAfterABackgroundError(t *testing.T) {
 	require.Equal(t, "a b c d", keysOf(t, db.family))
 	require.NoError(t, db.Close())
 }
+
+// A flush that fails while Close waits for it is an error of Close, and not tried for ever.
+func TestCloseOnADeadDiskReturns(t *testing.T) {
+	for _, rule := range []string{"fail create *.sst", "fail sync *.sst", "fail write MANIFEST-*", "fail create *.log", "fail sync *.log", "fail any *"} {
+		t.Run(rule, func(t *testing.T) {
+			fs := faultfs.Wrap(vfs.NewMem())
+			db := openMem(t, fs)
+			other, err := db.CreateColumnFamily("other", nil)
+			require.NoError(t, err)
+			mustPut(t, db.family, "a", "1", nil)
+			mustPut(t, other, "b", "2", &WriteOptions{DisableWAL: true})
+			require.NoError(t, fs.Add(rule))
+			require.ErrorIs(t, db.Close(), syscall.EIO)
+			fs.Clear()
+			db = openMem(t, fs)
+			require.Equal(t, "1", valueOf(t, db.family, "a"))
+			require.NoError(t, db.Close())
+		})
+	}
+}
