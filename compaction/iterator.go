@@ -23,8 +23,9 @@ import (
 //	 2. A Delete whose key is nowhere below the output goes if it is in stripe 0, for then everything older of the key is
 //	    hidden with it; in a later stripe it goes if no older version follows its stripe, or another Delete.
 //	 3. A SingleDel and the Value that follows it in its stripe go together, and so does what is older in that stripe. A
-//	    SingleDel whose key is nowhere else goes. A SingleDel above another deletion in its stripe goes, the older one does
-//	    its work: RocksDB calls a Delete there a misuse and fails, here it reads the same as without.
+//	    SingleDel whose key is nowhere else goes. Of a SingleDel and a Delete that follows it in its stripe the Delete
+//	    goes: a newer Value would hide it, but not the SingleDel, and when that Value goes with a SingleDel of its own,
+//	    nothing would be left to hide what lies below. Of two SingleDels the older one stays, it is closer to its Value.
 //	 4. At the bottom, a Value in stripe 0 gets sequence 0: it is visible to everybody, and compresses better.
 //
 // Rule 2 must look whether there was a newer version, not compare sequence numbers: snapshot 0 and sequence 0 are legal.
@@ -114,7 +115,9 @@ func (s *survivors) delete(stripe int) *kv.Entry {
 func (s *survivors) singleDelete(stripe int) *kv.Entry {
 	trailer, newer := s.e.Key.Trailer, s.newer
 	s.newer = stripe
-	s.step()
+	for s.step(); s.sameKey() && s.stripe(s.e.Key.Seq()) == stripe && s.e.Key.Kind() == kv.KindDelete; {
+		s.step()
+	}
 	switch {
 	case s.err != nil:
 		return nil
