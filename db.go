@@ -196,8 +196,7 @@ func (d *DB) FlushWAL(sync bool) error {
 // Close ends the use of the database: calls in flight are waited for, background work is stopped, and writes that are in
 // no log are flushed. Every call after it gives ErrClosed, a second Close included.
 //
-// After an error that has stopped writes it returns that error, since it can neither flush nor rely on the log; what was
-// acknowledged with Sync is safe all the same.
+// An error says that writes that were acknowledged, although not with Sync, may be lost.
 //
 // With an iterator or a pinned value still open it returns ErrBusy and says which: no call gets in any more, and the last
 // of them, when it is closed, finishes the job. Nothing that they show is taken away before.
@@ -213,13 +212,12 @@ func (d *DB) Close() error {
 		}
 		return nil
 	})
-	broken := d.broken()
-	switch {
-	case broken != nil:
-		// What is in memtables only is lost, be it that no log holds it or that the log has failed.
-		err = errors.Join(err, broken)
-	case unlogged:
-		err = errors.Join(err, d.flushUnlogged())
+	if unlogged {
+		if broken := d.broken(); broken != nil {
+			err = errors.Join(err, broken) // nothing can be flushed: it is lost
+		} else {
+			err = errors.Join(err, d.flushUnlogged())
+		}
 	}
 	d.mu.Lock()
 	d.closing = true
@@ -242,10 +240,7 @@ func (d *DB) Close() error {
 	d.mu.Unlock()
 	<-d.told
 
-	if broken == nil {
-		err = errors.Join(err, during(d.wals.Sync(), "sync the log"))
-	}
-	err = errors.Join(err, d.wals.Close(), d.versions.Close())
+	err = errors.Join(err, during(d.wals.Sync(), "sync the log"), d.wals.Close(), d.versions.Close())
 	busy := d.handles.busy()
 	d.cleaner.mu.Lock()
 	d.cleaner.closing = true
