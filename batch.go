@@ -5,6 +5,7 @@ import (
 	"math"
 
 	"github.com/ashlardb/ashlar/internal/batch"
+	"github.com/ashlardb/ashlar/internal/kv"
 	"github.com/ashlardb/ashlar/memtable"
 )
 
@@ -155,11 +156,27 @@ func (b *Batch) Data() []byte {
 	return b.data
 }
 
-// SetData makes the batch a copy of p, in RocksDB's WriteBatch form. A p that is not of that form is refused, and the
-// batch stays as it was.
+// SetData makes the batch a copy of p, in RocksDB's WriteBatch form. A p that is not of that form is refused, and one
+// with writes of kinds that are not built with ErrNotSupported; the batch then stays as it was.
 func (b *Batch) SetData(p []byte) error {
 	if err := batch.Validate(p); err != nil {
 		return fmt.Errorf("%w: %w", ErrInvalidArgument, err)
+	}
+	for r := batch.NewReader(p); ; {
+		rec, ok, err := r.Next()
+		if err != nil {
+			return fmt.Errorf("%w: %w", ErrInvalidArgument, err)
+		}
+		if !ok {
+			break
+		}
+		switch rec.Kind {
+		case kv.KindValue, kv.KindDelete, kv.KindSingleDel:
+		default:
+			if !rec.LogData {
+				return fmt.Errorf("a %v in a batch: %w", rec.Kind, ErrNotSupported)
+			}
+		}
 	}
 	b.Clear()
 	b.data = append(b.data, p...)
