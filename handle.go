@@ -29,7 +29,7 @@ type handleSet struct {
 	track bool
 	open  [numHandleKinds]atomic.Int64
 	alone atomic.Bool // Close has done its part, and counts those that are open
-	mu    sync.Mutex // a leaf
+	mu    sync.Mutex  // a leaf
 	made  map[*handle]handleKind
 }
 

@@ -45,11 +45,16 @@ func number[O any, N int | uint64](name string, field func(*O) *N) setting[O] {
 	return setting[O]{name,
 		func(o *O) string { return fmt.Sprint(*field(o)) },
 		func(o *O, s string) error {
-			var v N
-			if _, err := fmt.Sscan(s, &v); err != nil {
+			var err error
+			switch p := any(field(o)).(type) {
+			case *int:
+				*p, err = strconv.Atoi(s)
+			case *uint64:
+				*p, err = strconv.ParseUint(s, 10, 64)
+			}
+			if err != nil {
 				return fmt.Errorf("%q is not a number", s)
 			}
-			*field(o) = v
 			return nil
 		}}
 }
@@ -141,7 +146,7 @@ var familySettings = []setting[ColumnFamilyOptions]{
 	number("max_bytes_for_level_base", func(o *ColumnFamilyOptions) *uint64 { return &o.MaxBytesForLevelBase }),
 	{"max_bytes_for_level_multiplier",
 		func(o *ColumnFamilyOptions) string {
-			return strconv.FormatFloat(o.MaxBytesForLevelMultiplier, 'f', 6, 64)
+			return strconv.FormatFloat(o.MaxBytesForLevelMultiplier, 'f', -1, 64)
 		},
 		func(o *ColumnFamilyOptions, s string) (err error) {
 			if o.MaxBytesForLevelMultiplier, err = strconv.ParseFloat(s, 64); err != nil {
@@ -252,6 +257,9 @@ func (d *DB) encodeOptions() []byte {
 	fmt.Fprintf(&b, "[%s]\n  rocksdb_version=7.8.3\n  options_file_version=1.1\n\n[%s]\n", sectionVersion, sectionDB)
 	writeSettings(&b, dbSettings, &d.opts)
 	for _, cf := range d.ColumnFamilies() {
+		if strings.Contains(cf.name, "\n") {
+			continue // the file has no form for it
+		}
 		fmt.Fprintf(&b, "\n[%s \"%s\"]\n", sectionFamily, cf.name)
 		writeSettings(&b, familySettings, &cf.opts)
 		fmt.Fprintf(&b, "\n[%s \"%s\"]\n", sectionTable, cf.name)
@@ -298,8 +306,11 @@ func parseOptions(path string, b []byte) (*Options, error) {
 	for raw := range strings.Lines(string(b)) {
 		at := int64(off)
 		off += len(raw)
-		line, _, _ := strings.Cut(raw, "#")
-		line = strings.TrimSpace(line)
+		line := strings.TrimSpace(raw)
+		if !strings.HasPrefix(line, "[") { // a family's name may hold the sign
+			line, _, _ = strings.Cut(line, "#")
+			line = strings.TrimSpace(line)
+		}
 		switch {
 		case line == "":
 		case line[0] == '[':
