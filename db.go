@@ -204,6 +204,10 @@ func (d *DB) Close() error {
 	if !d.closed.CompareAndSwap(false, true) {
 		return ErrClosed
 	}
+	// A leader that is held back by a stall is to look up, and leave.
+	d.mu.Lock()
+	d.cond.Broadcast()
+	d.mu.Unlock()
 	// With the queue to ourselves every write that got in is done, and none gets in any more.
 	unlogged := false
 	err := d.writes.Exclusive(func() error {
