@@ -88,4 +88,3 @@ func TestImportsGoDown(t *testing.T) {
 		require.True(t, seen[pkg], "there is no package %s any more", pkg)
 	}
 }
-
