@@ -241,8 +241,12 @@ func (c *ColumnFamily) writerOptions(num uint64, level int, bottommost bool) sst
 	if bottommost && o.BottommostCompression != DefaultCompression {
 		comp = o.BottommostCompression
 	}
+	operator := ""
+	if o.MergeOperator != nil {
+		operator = o.MergeOperator.Name()
+	}
 	return sstable.WriterOptions{
-		Comparer: o.Comparator, Filter: o.Table.FilterPolicy,
+		Comparer: o.Comparator, MergeOperator: operator, Filter: o.Table.FilterPolicy,
 		OptimizeFiltersForHits: o.OptimizeFiltersForHits, Bottommost: bottommost,
 		BlockSize: o.Table.BlockSize, BlockRestartInterval: o.Table.BlockRestartInterval,
 		Compression: comp, Checksum: o.Table.Checksum, FormatVersion: o.Table.FormatVersion,
@@ -284,6 +288,16 @@ func (c *ColumnFamily) Delete(key []byte, o *WriteOptions) error {
 func (c *ColumnFamily) SingleDelete(key []byte, o *WriteOptions) error {
 	w := c.db.single()
 	if err := w.batch.SingleDelete(c, key); err != nil {
+		return err
+	}
+	return c.db.commitSingle(w, o)
+}
+
+// Merge adds an operand to key: the value that reads see is what the family's merge operator makes of the value before and
+// the operand. Nothing is read for it. ErrInvalidArgument if the family has no merge operator.
+func (c *ColumnFamily) Merge(key, operand []byte, o *WriteOptions) error {
+	w := c.db.single()
+	if err := w.batch.Merge(c, key, operand); err != nil {
 		return err
 	}
 	return c.db.commitSingle(w, o)

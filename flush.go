@@ -170,6 +170,9 @@ func (d *DB) writeLevel0(ctx context.Context, cf *ColumnFamily, mems []*lsm.Mem,
 	if err == nil {
 		err = d.adopt(cf, res.Files)
 	}
+	if res.Unmerged > 0 {
+		d.log.Warn("flush leaves merge operands as they are", "family", cf.name, "keys", res.Unmerged)
+	}
 	if err != nil || len(res.Files) == 0 {
 		d.discard(res)
 		return nil, err

@@ -11,6 +11,7 @@ import (
 	"github.com/ashlardb/ashlar/internal/compress"
 	"github.com/ashlardb/ashlar/internal/corrupt"
 	"github.com/ashlardb/ashlar/internal/fname"
+	"github.com/ashlardb/ashlar/internal/merge"
 	"github.com/ashlardb/ashlar/vfs"
 )
 
@@ -134,6 +135,12 @@ var familySettings = []setting[ColumnFamilyOptions]{
 				}
 			}
 			return nil // another one has to come from the user
+		}},
+	{"merge_operator",
+		func(o *ColumnFamilyOptions) string { return merge.Format(o.MergeOperator) },
+		func(o *ColumnFamilyOptions, s string) error {
+			o.MergeOperator = merge.Parse(s) // one that is not built in has to come from the user
+			return nil
 		}},
 	number("write_buffer_size", func(o *ColumnFamilyOptions) *uint64 { return &o.WriteBufferSize }),
 	number("max_write_buffer_number", func(o *ColumnFamilyOptions) *int { return &o.MaxWriteBufferNumber }),
@@ -277,8 +284,8 @@ func writeSettings[O any](b *bytes.Buffer, settings []setting[O], o *O) {
 }
 
 // LoadOptions reads the newest OPTIONS file of a database, ours or RocksDB's: the options of the database and of every
-// family, as far as there are such here. Comparators other than the built-in ones and filter policies other than Bloom
-// are left for the caller to set. It reads from the operating system's file system.
+// family, as far as there are such here. Comparators and merge operators other than the built-in ones and filter policies
+// other than Bloom are left for the caller to set. It reads from the operating system's file system.
 func LoadOptions(dir string) (*Options, error) { return loadOptions(vfs.OS, dir) }
 
 func loadOptions(fsys vfs.FS, dir string) (*Options, error) {
@@ -308,8 +315,7 @@ func parseOptions(path string, b []byte) (*Options, error) {
 		off += len(raw)
 		line := strings.TrimSpace(raw)
 		if !strings.HasPrefix(line, "[") { // a family's name may hold the sign
-			line, _, _ = strings.Cut(line, "#")
-			line = strings.TrimSpace(line)
+			line = strings.TrimSpace(withoutComment(line))
 		}
 		switch {
 		case line == "":
@@ -352,6 +358,16 @@ func parseOptions(path string, b []byte) (*Options, error) {
 		return nil, corrupt.At(path, 0, "%w", err)
 	}
 	return o, nil
+}
+
+// withoutComment cuts off what stands behind a #, unless that is escaped by a backslash.
+func withoutComment(line string) string {
+	for i := range len(line) {
+		if line[i] == '#' && (i == 0 || line[i-1] != '\\') {
+			return line[:i]
+		}
+	}
+	return line
 }
 
 // parseSection splits [Name] and [Name "family"].

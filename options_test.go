@@ -30,6 +30,7 @@ var legal = map[string][]any{
 	"DelayedWriteRate": {uint64(1), uint64(16 << 30)},
 
 	"Comparator":      {BytewiseComparator, ReverseBytewiseComparator},
+	"MergeOperator":   {MergeOperator(nil), UInt64AddOperator, MaxOperator, PutOperator, StringAppendOperator(","), StringAppendOperator(":#")},
 	"WriteBufferSize": {uint64(64 << 10), uint64(1 << 20), uint64(1 << 30)}, "MaxWriteBufferNumber": {2, 3, 100},
 	"NumLevels": {2, 3, 4, 5, 6, 7}, "Level0FileNumCompactionTrigger": {1, 5, 20}, "Level0SlowdownWritesTrigger": {4, 30},
 	"Level0StopWritesTrigger": {20, math.MaxInt32}, "TargetFileSizeBase": {uint64(1), uint64(NoLimit)},

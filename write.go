@@ -244,11 +244,15 @@ func (s committer) Log(g *writegroup.Group[*commit]) (spread bool, err error) {
 	return d.spread, nil
 }
 
-// admissible checks that every family a batch names is there.
+// admissible checks that every family a batch names is there, and can make something of what it is given.
 func (d *DB) admissible(b *Batch) error {
 	for _, u := range b.uses {
-		if d.familyByID(u.family) == nil {
+		cf := d.familyByID(u.family)
+		if cf == nil {
 			return during(ErrColumnFamilyDropped, "write to column family %d", u.family)
+		}
+		if u.merges && cf.opts.MergeOperator == nil {
+			return cf.noMergeOperator()
 		}
 	}
 	return nil
