@@ -91,7 +91,8 @@ func TestSetDataWithKindsThatAreNotBuiltIsRefused(t *testing.T) {
 	db := openMem(t, vfs.NewMem())
 	for _, data := range [][]byte{
 		batch.AppendMerge(batch.Init(nil), 0, []byte("k"), []byte("v")),
-		batch.AppendDeleteRange(batch.Init(nil), 0, []byte("a"), []byte("b")),
+		batch.AppendDeleteRange(batch.Init(nil), 0, []byte("b"), []byte("a")), // it ends before it begins
+		append(batch.Init(nil), 0x16, 1, 'k', 1, 'v'),                         // wide columns
 	} {
 		batch.SetHeader(data, 0, 1)
 		var b Batch

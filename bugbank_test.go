@@ -107,7 +107,7 @@ func TestBugBank005ADeleteAboveALevelThatWasLeftEmpty(t *testing.T) {
 func TestBugBank007TombstonesOutliveMergesInsideLevel0(t *testing.T) {
 	o := memOptions(vfs.NewMem())
 	o.Level0FileNumCompactionTrigger = 2
-	o.Compression = NoCompression
+	o.Compression, o.MaxBytesForLevelBase = NoCompression, 1<<20
 	inside := 0 // read after Close
 	o.Listener.OnCompactionCompleted = func(c CompactionInfo) {
 		if c.OutputLevel == 0 {
