@@ -162,11 +162,12 @@ func (d *DB) flushEdits(jobs []flushJob, files []*manifest.File) ([]*manifest.Ed
 // writeLevel0 writes memtables, newest first, to one table, synced and with its name safe. It returns nil if nothing is
 // left to be written.
 func (d *DB) writeLevel0(ctx context.Context, cf *ColumnFamily, mems []*lsm.Mem, snapshots []kv.Seq) (*manifest.File, error) {
-	var inputs []kv.Iterator
+	f := compaction.Flush{OldestAncestorTime: d.now()}
 	for _, m := range mems {
-		inputs = append(inputs, m.NewIter())
+		f.Inputs = append(f.Inputs, m.NewIter())
+		f.Tombstones = m.AppendTombstones(f.Tombstones)
 	}
-	res, err := compaction.RunFlush(ctx, compaction.Flush{Inputs: inputs, OldestAncestorTime: d.now()}, d.env(cf, 0, false, snapshots))
+	res, err := compaction.RunFlush(ctx, f, d.env(cf, 0, false, snapshots))
 	if err == nil {
 		err = d.adopt(cf, res.Files)
 	}
