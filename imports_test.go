@@ -21,7 +21,7 @@ var floors = map[string]int{
 	"internal/kv": 1, "internal/enc": 1, "internal/corrupt": 1, "internal/invariants": 1, "internal/xxh3": 1,
 	"internal/fname": 1, "internal/checksum": 1, "internal/stats": 1, "vfs": 1, "writegroup": 1,
 	// Encodings, memory, and merging.
-	"internal/offheap": 2, "internal/batch": 2, "internal/compress": 2, "internal/iterator": 2, "filter": 2, "vfs/faultfs": 2,
+	"internal/writelab": 2, "internal/offheap": 2, "internal/batch": 2, "internal/compress": 2, "internal/iterator": 2, "filter": 2, "vfs/faultfs": 2,
 	"sstable/block": 2, "internal/merge": 2, "internal/tombstone": 2,
 	// The cache, and the log.
 	"internal/cache": 3, "wal": 3,
@@ -33,6 +33,8 @@ var floors = map[string]int{
 	"lsm": 6, "compaction": 6,
 	// The conductor, and its users.
 	".": 7, "cmd/dbbench": 8,
+	// A model, which runs the queue beside it, and its command.
+	"internal/groupsim": 2, "cmd/groupsim": 8,
 	// For tests only.
 	"internal/model": 1, "internal/script": 1, "internal/iterator/itertest": 2, "internal/metamorphic": 8,
 }

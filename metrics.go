@@ -6,6 +6,8 @@ import (
 	"strconv"
 	"strings"
 	"sync/atomic"
+
+	"github.com/ashlardb/ashlar/writegroup"
 )
 
 // counters are what the database counts since Open.
@@ -20,6 +22,8 @@ type counters struct {
 type Metrics struct {
 	// WriteGroups is the number of groups in which Writes were done; KeysWritten counts the entries of their batches.
 	WriteGroups, Writes, KeysWritten uint64
+	// WriteQueue says how those groups came about: their sizes, and who woke whom.
+	WriteQueue WriteQueueStats
 	// WALBytes were written to logs, in WALSyncs times synced.
 	WALBytes, WALSyncs uint64
 	// Flushes wrote FlushBytes to level 0.
@@ -37,6 +41,9 @@ type Metrics struct {
 	// Families in the order in which they were made.
 	Families []FamilyMetrics
 }
+
+// WriteQueueStats are the counts of the queue in which writers form groups.
+type WriteQueueStats = writegroup.Stats
 
 // FamilyMetrics are the numbers of one family.
 type FamilyMetrics struct {
@@ -71,7 +78,7 @@ func (d *DB) Metrics() *Metrics {
 		Compactions: c.compactions.Load(), CompactionBytesRead: c.compactBytesRead.Load(),
 		CompactionBytesWritten: c.compactBytesWritten.Load(), StallMicros: c.stallMicros.Load(),
 		BlockCacheUsage: d.cache.Usage(), BlockCacheCapacity: d.cache.Capacity(), WALSize: int64(d.wals.TotalSize()),
-		OpenIterators: d.handles.open[handleIterator].Load(),
+		OpenIterators: d.handles.open[handleIterator].Load(), WriteQueue: d.writes.Stats(),
 	}
 	d.snapshots.mu.Lock()
 	m.Snapshots = int64(len(d.snapshots.seqs))

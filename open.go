@@ -106,8 +106,21 @@ func newDB(dir string, o *Options) *DB {
 	d.ctx, d.cancel = context.WithCancel(context.Background())
 	d.tables = sstable.NewTables(d.fs, d.dir, d.opts.MaxOpenFiles, d.cache, nil)
 	d.writes = writegroup.New[*commit](committer{d})
+	d.setDials()
 	d.log = slog.New(slog.DiscardHandler)
 	return d
+}
+
+// setDials applies what dbbench and benchmarks vary in the write path.
+func (d *DB) setDials() {
+	lab := &d.opts.lab
+	d.writes.Wake = lab.Wake
+	if lab.Spins != 0 {
+		d.writes.Spins = lab.Spins
+	}
+	if lab.Gauges != nil {
+		d.writes.Trace = lab.Gauges.Add
+	}
 }
 
 // abandon undoes an Open that failed.

@@ -13,6 +13,7 @@ import (
 	"github.com/ashlardb/ashlar/internal/checksum"
 	"github.com/ashlardb/ashlar/internal/compress"
 	"github.com/ashlardb/ashlar/internal/kv"
+	"github.com/ashlardb/ashlar/internal/writelab"
 	"github.com/ashlardb/ashlar/vfs"
 	"github.com/ashlardb/ashlar/wal"
 )
@@ -167,6 +168,12 @@ type Options struct {
 	// TrackHandles remembers where each iterator was made, for the error of a Close that finds it open. Costs a stack
 	// trace each.
 	TrackHandles bool
+
+	lab writelab.Dials // for dbbench and benchmarks
+}
+
+func init() {
+	writelab.Set = func(options any, d writelab.Dials) { options.(*Options).lab = d }
 }
 
 // ColumnFamilyOptions are those of one family's tree.

@@ -55,9 +55,12 @@ func compressions(first Compression) (all []any) {
 	return all
 }
 
-// fields calls f with each option, those of families and tables included.
+// fields calls f with each option that users see, those of families and tables included.
 func fields(v reflect.Value, f func(name string, field reflect.Value)) {
 	for i := range v.NumField() {
+		if !v.Type().Field(i).IsExported() {
+			continue // for dbbench
+		}
 		switch field := v.Field(i); field.Type() {
 		case reflect.TypeFor[ColumnFamilyOptions](), reflect.TypeFor[TableOptions]():
 			fields(field, f)

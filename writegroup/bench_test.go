@@ -20,9 +20,9 @@ func burn(d time.Duration) {
 	}
 }
 
-func (idle) Prepare(int) error             { return nil }
-func (idle) Admit(_, _ int, _, _ int) bool { return true }
-func (idle) Size(int) int                  { return 100 }
+func (idle) Prepare(int) error              { return nil }
+func (idle) Admit(_, _, _, _ int) Admission { return Join }
+func (idle) Size(int) int                   { return 100 }
 func (s idle) Log(*Group[int]) (bool, error) {
 	burn(s.log)
 	return s.spread, nil

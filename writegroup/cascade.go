@@ -22,9 +22,29 @@ import "math"
 // few wakes it takes off the leader.
 const cascadeFrom = 20
 
-// stride returns how many members pass wakes on, the leader among them; 1 when the leader wakes all.
-func stride(n int) int {
-	if n < cascadeFrom {
+// Wake says who wakes the members of a group, to insert and when they are done.
+type Wake uint8
+
+const (
+	// WakeSquareRoot is the cascade above.
+	WakeSquareRoot Wake = iota
+	// WakeOneByOne lets the leader wake all, whatever their number: what the cascade is measured against, and what
+	// RocksDB did before 9.3.
+	WakeOneByOne
+)
+
+// String returns the name of the strategy: "sqrt" or "one_by_one".
+func (w Wake) String() string {
+	if w == WakeOneByOne {
+		return "one_by_one"
+	}
+	return "sqrt"
+}
+
+// Stride returns how many of a group of n pass wakes on, the leader among them; 1 when the leader wakes all. Members 1 to
+// Stride-1 are the helpers.
+func (w Wake) Stride(n int) int {
+	if w == WakeOneByOne || n < cascadeFrom {
 		return 1
 	}
 	s := int(math.Sqrt(float64(n)))
@@ -37,12 +57,11 @@ func stride(n int) int {
 	return s
 }
 
-// share returns the members that member i of n has in its class: first, first+step, first+2·step, … below n. It is
+// share returns the members that member i of n has in its class, with a stride: i+stride, i+2·stride, … below n. It is
 // none (first ≥ n) for a member that is neither leader nor helper.
-func share(i, n int) (first, step int) {
-	s := stride(n)
-	if i >= s {
-		return n, s
+func share(i, n, stride int) (first int) {
+	if i >= stride {
+		return n
 	}
-	return i + s, s
+	return i + stride
 }

@@ -8,19 +8,22 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// wakesByCascade returns who wakes whom in a group of n, by member, in order.
-func wakesByCascade(n int) [][]int {
+// wakesBy returns who wakes whom in a group of n, by member, in order.
+func (w Wake) wakesBy(n int) [][]int {
 	by := make([][]int, n)
-	for i := 1; i < stride(n); i++ {
+	stride := w.Stride(n)
+	for i := 1; i < stride; i++ {
 		by[0] = append(by[0], i)
 	}
 	for i := range n {
-		for j, step := share(i, n); j < n; j += step {
+		for j := share(i, n, stride); j < n; j += stride {
 			by[i] = append(by[i], j)
 		}
 	}
 	return by
 }
+
+func wakesByCascade(n int) [][]int { return WakeSquareRoot.wakesBy(n) }
 
 // wakesOneByOne is the twin: it says who has to be woken, and how often.
 func wakesOneByOne(n int) []int {
@@ -60,6 +63,20 @@ func TestLeaderWakesAllOfASmallGroup(t *testing.T) {
 	}
 }
 
+func TestLeaderWakesAllOneByOne(t *testing.T) {
+	for _, n := range []int{1, 2, 20, 100, 1000} {
+		by := WakeOneByOne.wakesBy(n)
+		require.Len(t, by[0], n-1)
+		for i, j := range by[0] {
+			require.Equal(t, i+1, j, "in the order of the queue")
+		}
+		for _, woken := range by[1:] {
+			require.Empty(t, woken)
+		}
+	}
+	require.Equal(t, "one_by_one sqrt", fmt.Sprint(WakeOneByOne, " ", WakeSquareRoot))
+}
+
 func TestWhoWakesWhom(t *testing.T) {
 	by := wakesByCascade(20)
 	require.Equal(t, "[[1 2 3 4 8 12 16] [5 9 13 17] [6 10 14 18] [7 11 15 19]]", fmt.Sprint(by[:4]))
@@ -69,7 +86,7 @@ func TestWhoWakesWhom(t *testing.T) {
 		{40, 6, 11, 6}, {64, 8, 14, 7}, {100, 10, 18, 9}, {256, 16, 30, 15}, {512, 22, 44, 23}, {1000, 31, 62, 32},
 	} {
 		by := wakesByCascade(c.n)
-		require.Equal(t, c.stride, stride(c.n), "n = %d", c.n)
+		require.Equal(t, c.stride, WakeSquareRoot.Stride(c.n), "n = %d", c.n)
 		require.Len(t, by[0], c.leader, "n = %d", c.n)
 		require.Len(t, by[1], c.helper, "n = %d", c.n)
 		for _, woken := range by[c.stride:] {

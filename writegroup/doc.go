@@ -38,8 +38,16 @@
 // never takes. A seat leaves the queue as part of a group, or by withdrawing when its context ends or a stall refuses
 // it; both happen under the lock, so that a work is written or refused and never both.
 //
-// Writers keep their order: a group is the longest run of the queue that Admit agrees to, and the first one it refuses
-// leads the next group. RocksDB (since pull request 12138) passes over refused writers and goes on.
+// A leader looks at everybody behind it, oldest first, and Admit says what becomes of each: it joins, it is passed over, or
+// it closes the group. Those who join move ahead of those passed over, so that the group stays one piece at the old end
+// of the chain; the oldest of those passed over is then the next leader. So writers of two kinds, synced ones and others,
+// say, form two large groups and not many small ones, and nobody waits for more groups than there are writers before it.
+// RocksDB does the same since pull request 12138. An Exclusive is not passed over.
+//
+// # Looking inside
+//
+// Stats counts what a queue does, always. Trace is told when each group got where, which costs looks at the clock. Wake
+// sets the one-by-one wake-up that the cascade is compared with.
 //
 // # What was measured
 //
@@ -57,6 +65,6 @@
 //
 // # Thread safety
 //
-// All methods of Queue may be called from many goroutines. Stages.Prepare, Admit, Size, Log and Publish are called by one
+// All methods of Queue may be called from many goroutines; its fields are set before the first Commit. Stages.Prepare, Admit, Size, Log and Publish are called by one
 // goroutine at a time; Insert by many when Log said so. A stage must not call Commit or Exclusive on its own queue.
 package writegroup

@@ -14,9 +14,15 @@ type journal struct {
 }
 
 func (j *journal) Prepare(string) error                     { return nil }
-func (j *journal) Admit(_, _ string, n, size int) bool      { return n < 100 && size < 1<<20 }
 func (j *journal) Size(s string) int                        { return len(s) }
 func (j *journal) Publish(*writegroup.Group[string], error) { j.visible = len(j.list) }
+
+func (j *journal) Admit(_, _ string, n, size int) writegroup.Admission {
+	if n < 100 && size < 1<<20 {
+		return writegroup.Join
+	}
+	return writegroup.CloseGroup
+}
 
 func (j *journal) Log(g *writegroup.Group[string]) (spread bool, err error) {
 	for i, s := range g.Works() {

@@ -23,9 +23,9 @@ type Stages[W any] interface {
 	// Prepare makes room for lead before its group is formed, so that those who come while it waits ride along. When
 	// it fails, lead fails alone, and the next writer leads.
 	Prepare(lead W) error
-	// Admit tells whether next may join the group of lead, which has n works of size bytes in all. It only looks: the
-	// queue's lock is held. After the first no, the group is closed.
-	Admit(lead, next W, n, size int) bool
+	// Admit tells whether next joins the group of lead, which has n works of size bytes in all. It only looks: the
+	// queue's lock is held.
+	Admit(lead, next W, n, size int) Admission
 	// Size returns the size of w, for Admit's sum. It only looks.
 	Size(w W) int
 	// Log writes the group to the log, alone, in the order of the queue. With spread, every member inserts its own
@@ -38,6 +38,19 @@ type Stages[W any] interface {
 	// failed the group as a whole, or nil; works that Log failed have their own errors.
 	Publish(g *Group[W], err error)
 }
+
+// Admission is what becomes of a writer whom a leader finds behind it.
+type Admission uint8
+
+const (
+	// Join takes it into the group.
+	Join Admission = iota
+	// PassOver leaves it in the queue, and goes on with those behind it. The oldest of those passed over leads the next
+	// group, so that nobody is passed over for ever.
+	PassOver
+	// CloseGroup leaves it and all behind it in the queue.
+	CloseGroup
+)
 
 // PanicError is the result of a work or a group whose stage panicked.
 type PanicError struct {
@@ -60,8 +73,13 @@ const defaultSpins = 0
 // Queue forms groups of works and runs them through its stages. Make one with New.
 type Queue[W any] struct {
 	stages Stages[W]
-	// Spins is how often a waiting writer looks at its state before it sleeps. To be set before the first Commit.
+	// To be set before the first Commit. Spins is how often a waiting writer looks at its state before it sleeps. Wake
+	// says who wakes whom. Trace, if set, is given the times of each group by the goroutine that ended it, after it has
+	// told the others; so it may be called by many at once. The times are valid during the call. It costs ten looks at
+	// the clock a group, and one a member.
 	Spins int
+	Wake  Wake
+	Trace func(*Times)
 
 	// The pools are the queue's own: a channel made inside a testing/synctest bubble must not be used outside it.
 	seats  sync.Pool
@@ -167,7 +185,7 @@ func (q *Queue[W]) release(s *seat[W]) {
 	}
 	s.index, s.group, s.older, s.newer, s.taken = 0, nil, nil, nil, false
 	var none W
-	s.work, s.run, s.ctx, s.err = none, nil, nil, nil
+	s.work, s.run, s.ctx, s.err, s.handed = none, nil, nil, nil, 0
 	q.seats.Put(s)
 }
 
@@ -245,6 +263,7 @@ func (q *Queue[W]) follow(s *seat[W]) error {
 
 // lead runs a group from its beginning. s is at the head of the queue.
 func (q *Queue[W]) lead(s *seat[W]) error {
+	elected := q.clock()
 	err := contextErr(s.ctx)
 	if err == nil {
 		err = q.prepare(s.work)
@@ -257,21 +276,33 @@ func (q *Queue[W]) lead(s *seat[W]) error {
 		return err
 	}
 
+	prepared := q.clock()
 	g := q.gather(s)
+	if q.Trace != nil {
+		g.times.begin(s.handed, elected, prepared)
+	}
 	if q.logAndInsert(g) {
 		return q.spread(g)
 	}
+	q.stamp(&g.times.Inserted)
 	q.publish(g)
 	err = g.result(s)
-	n := len(g.seats)
-	q.counts.group(n, false)
-	q.handOver(g.seats[n-1])
+	q.counts.group(len(g.seats), false)
+	q.retire(g)
 	if g == &s.own {
+		q.traced(g, 1)
 		g.reset()
 	} else {
 		q.finish(g)
 	}
 	return err
+}
+
+// retire takes g out of the queue and lets the next one lead.
+func (q *Queue[W]) retire(g *Group[W]) {
+	q.stamp(&g.times.Published)
+	q.handOver(g.seats[len(g.seats)-1])
+	q.stamp(&g.times.HandedOver)
 }
 
 // logAndInsert logs g, and inserts its works in order unless the group is to be spread, which it tells.
@@ -287,7 +318,9 @@ func (q *Queue[W]) logAndInsert(g *Group[W]) (spread bool) {
 			g.failAll(err)
 		}
 	}()
-	if spread, err = q.stages.Log(g); err != nil {
+	spread, err = q.stages.Log(g)
+	q.stamp(&g.times.Logged)
+	if err != nil {
 		return false
 	}
 	if spread && len(g.seats) > 1 {
@@ -330,7 +363,8 @@ func (q *Queue[W]) gather(s *seat[W]) *Group[W] {
 	return g
 }
 
-// admit takes those behind the leader into g, oldest first, up to the first that Admit refuses.
+// admit takes those behind the leader into g, oldest first. Members go to the front of the queue, before those who are
+// passed over; an Exclusive is not passed over.
 func (q *Queue[W]) admit(g *Group[W]) (err error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -338,13 +372,24 @@ func (q *Queue[W]) admit(g *Group[W]) (err error) {
 	q.linkLocked()
 	lead := g.seats[0]
 	size := q.stages.Size(lead.work)
-	for s := lead.newer; s != nil && s.run == nil; s = s.newer {
-		if !q.stages.Admit(lead.work, s.work, len(g.works), size) {
-			break
+	last := lead
+	for s, next := lead.newer, (*seat[W])(nil); s != nil && s.run == nil; s = next {
+		next = s.newer
+		switch q.stages.Admit(lead.work, s.work, len(g.works), size) {
+		case PassOver:
+			continue
+		case CloseGroup:
+			return nil
 		}
 		size += q.stages.Size(s.work)
 		s.taken, s.group, s.index = true, g, len(g.seats)
 		g.works, g.seats = append(g.works, s.work), append(g.seats, s)
+		if last.newer != s {
+			q.unlinkLocked(s)
+			s.older, s.newer = last, last.newer
+			s.newer.older, last.newer = s, s
+		}
+		last = s
 	}
 	return nil
 }
@@ -352,13 +397,20 @@ func (q *Queue[W]) admit(g *Group[W]) (err error) {
 // spread wakes the members of g to insert, and does the leader's part.
 func (q *Queue[W]) spread(g *Group[W]) error {
 	g.running.Store(int32(len(g.seats)))
+	if q.Trace != nil {
+		g.times.spread(len(g.seats))
+	}
 	q.wake(g, helping, inserting)
+	q.stamp(&g.times.Launched)
 	return q.join(g.seats[0])
 }
 
 // join inserts s's work. Whoever of the group is the last to do so ends it; the others wait for that.
 func (q *Queue[W]) join(s *seat[W]) error {
 	g := s.group
+	if q.Trace != nil {
+		q.stamp(&g.times.Starts[s.index])
+	}
 	if s.err == nil { // else Log has failed it
 		if err := q.insert(g, g.works[s.index]); err != nil {
 			g.failAll(err)
@@ -368,11 +420,11 @@ func (q *Queue[W]) join(s *seat[W]) error {
 	if g.running.Add(-1) > 0 {
 		return q.end(s, s.await(q.Spins))
 	}
+	q.stamp(&g.times.Inserted)
 	q.publish(g)
 	err := g.result(s)
-	n := len(g.seats)
-	q.counts.group(n, true)
-	q.handOver(g.seats[n-1])
+	q.counts.group(len(g.seats), true)
+	q.retire(g)
 	// It has the leader's part in the cascade that says done, and the leader has its.
 	leader := g.seats[0]
 	g.seats[0], g.seats[s.index] = s, leader
@@ -396,28 +448,31 @@ func (q *Queue[W]) finish(g *Group[W]) {
 		s.err = g.result(s)
 	}
 	// Every helper looks at the group until it has done its share, and so does the caller.
-	g.holders.Store(int32(stride(len(g.seats))))
+	stride := q.Wake.Stride(len(g.seats))
+	g.holders.Store(int32(stride))
 	q.wake(g, sharing, done)
+	q.traced(g, stride)
 	q.leave(g)
 }
 
 // wake is member 0's part of the cascade.
 func (q *Queue[W]) wake(g *Group[W], helper, member state) {
-	helpers := stride(len(g.seats)) - 1
-	slept := 0
+	stride := q.Wake.Stride(len(g.seats))
+	helpers, slept := stride-1, 0
 	for _, s := range g.seats[1 : 1+helpers] {
 		if s.set(helper) {
 			slept++
 		}
 	}
-	n, m := g.pass(0, member)
+	n, m := g.pass(0, stride, member)
 	q.counts.leaderWakes.Add(uint64(helpers + n))
 	q.counts.waits(helpers+n, slept+m)
 }
 
 // help is a helper's part of the cascade.
 func (q *Queue[W]) help(s *seat[W], member state) {
-	n, slept := s.group.pass(s.index, member)
+	g := s.group
+	n, slept := g.pass(s.index, q.Wake.Stride(len(g.seats)), member)
 	q.counts.helperWakes.Add(uint64(n))
 	q.counts.waits(n, slept)
 }
@@ -436,6 +491,7 @@ func (q *Queue[W]) handOver(last *seat[W]) {
 	next := last.newer
 	next.older, next.taken = nil, true
 	q.mu.Unlock()
+	q.stamp(&next.handed)
 	slept := 0
 	if next.set(leading) {
 		slept = 1

@@ -22,6 +22,7 @@ import (
 type work struct {
 	name     int
 	sync     bool // joins only groups whose leader is sync too
+	bound    bool // and closes those that it may not join
 	hurry    bool // a stall refuses it
 	logErr   error
 	seq      int // given by Log
@@ -37,6 +38,7 @@ type fake struct {
 	log     func(g *Group[*work]) error
 	insert  func(*work) error
 	publish func(g *Group[*work], err error)
+	admit   func(next *work) // before the answer
 
 	last    int // sequence of the last logged work
 	groups  [][]int
@@ -51,8 +53,20 @@ func (f *fake) Prepare(w *work) error {
 	return f.prepare(w)
 }
 
-func (f *fake) Admit(lead, next *work, _, _ int) bool { return lead.sync || !next.sync }
-func (f *fake) Size(*work) int                        { return 1 }
+func (f *fake) Admit(lead, next *work, _, _ int) Admission {
+	if f.admit != nil {
+		f.admit(next)
+	}
+	switch {
+	case lead.sync || !next.sync:
+		return Join
+	case next.bound:
+		return CloseGroup
+	}
+	return PassOver
+}
+
+func (f *fake) Size(*work) int { return 1 }
 
 func (f *fake) Log(g *Group[*work]) (spread bool, err error) {
 	var names []int
@@ -184,6 +198,95 @@ func TestLeaderWakesTwoRootsOfTheGroupAndHelpersTheRest(t *testing.T) {
 	}
 }
 
+func TestLeaderWakesAllWhenToldTo(t *testing.T) {
+	for _, spread := range []bool{true, false} {
+		synctest.Test(t, func(t *testing.T) {
+			f := &fake{spread: func(int) bool { return spread }}
+			q := New[*work](f)
+			q.Wake = WakeOneByOne
+			errs, by := together(f, q, newWorks(100))
+			synctest.Wait()
+			for _, err := range errs {
+				require.NoError(t, err)
+			}
+			s := q.Stats()
+			require.Zero(t, s.HelperWakes)
+			require.EqualValues(t, 99*(1+s.Spread), s.LeaderWakes)
+			require.Len(t, by, 100)
+		})
+	}
+}
+
+func TestTraceTellsWhenAGroupGotWhere(t *testing.T) {
+	for _, n := range []int{1, 5, 40} {
+		for _, spread := range []bool{true, false} {
+			synctest.Test(t, func(t *testing.T) {
+				ms := func(n int) time.Duration { return time.Duration(n) * time.Millisecond }
+				f := &fake{spread: func(int) bool { return spread }}
+				q := New[*work](f)
+				var all []Times
+				q.Trace = func(tm *Times) { all = append(all, *tm) }
+				traced := false
+				f.prepare = func(w *work) error { traced = w.name == 0; time.Sleep(ms(1)); return nil }
+				f.log = func(*Group[*work]) error { time.Sleep(ms(2)); return nil }
+				f.insert = func(*work) error { time.Sleep(ms(3)); return nil }
+				f.publish = func(*Group[*work], error) { time.Sleep(ms(4)) }
+				together(f, q, newWorks(n))
+				synctest.Wait()
+				require.True(t, traced)
+				require.Len(t, all, 1)
+				tm := all[0]
+				require.Equal(t, ms(1), tm.Prepared-tm.Elected)
+				require.Equal(t, tm.Prepared, tm.Gathered)
+				require.Equal(t, ms(2), tm.Logged-tm.Gathered)
+				require.Equal(t, ms(4), tm.Published-tm.Inserted)
+				require.Equal(t, tm.Published, tm.HandedOver)
+				require.Equal(t, tm.HandedOver, tm.Told)
+				require.Zero(t, tm.Handed)
+				require.Equal(t, n, tm.Members)
+				require.Equal(t, WakeSquareRoot.Stride(n), tm.Stride)
+				if spread && n > 1 {
+					require.Equal(t, tm.Logged, tm.Launched)
+					require.Equal(t, ms(3), tm.Inserted-tm.Logged, "side by side")
+					require.Len(t, tm.Starts, n)
+					for _, start := range tm.Starts {
+						require.Equal(t, tm.Logged, start)
+					}
+				} else {
+					require.Equal(t, ms(3*n), tm.Inserted-tm.Logged, "one after the other")
+					require.Empty(t, tm.Starts)
+				}
+			})
+		}
+	}
+}
+
+func TestTraceTellsWhoWasHandedTheLead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := &fake{}
+		q := New[*work](f)
+		var mu sync.Mutex
+		var all []Times
+		q.Trace = func(tm *Times) {
+			mu.Lock()
+			defer mu.Unlock()
+			all = append(all, *tm)
+		}
+		works := newWorks(3)
+		works[1].sync, works[1].bound = true, true
+		f.publish = func(*Group[*work], error) { time.Sleep(time.Second) }
+		together(f, q, works)
+		synctest.Wait()
+		require.Len(t, all, 2)
+		if all[0].Handed != 0 { // they end at about the same time
+			all[0], all[1] = all[1], all[0]
+		}
+		require.Zero(t, all[0].Handed)
+		require.Equal(t, all[1].Elected, all[1].Handed)
+		require.GreaterOrEqual(t, all[1].Handed, all[0].Published)
+	})
+}
+
 func TestGroupIsPublishedOnceAfterEveryInsertAndBeforeAnyReturn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var inserted, published, returned atomic.Int32
@@ -218,21 +321,146 @@ func TestGroupIsPublishedOnceAfterEveryInsertAndBeforeAnyReturn(t *testing.T) {
 	})
 }
 
-func TestFirstNotAdmittedLeadsTheNextGroup(t *testing.T) {
+func TestOldestPassedOverLeadsTheNextGroup(t *testing.T) {
+	for _, c := range []struct {
+		sync, bound []int
+		want        string
+	}{
+		{sync: []int{3, 6}, want: "[[0 1 2 4 5 7] [3 6]]"},    // nobody before them leads a synced group
+		{sync: []int{3, 6, 7}, want: "[[0 1 2 4 5] [3 6 7]]"}, // the newest is passed over
+		{sync: []int{1, 2}, want: "[[0 3 4 5 6 7] [1 2]]"},    // the newest goes ahead
+		{sync: []int{1, 3, 5}, want: "[[0 2 4 6 7] [1 3 5]]"}, // each other
+		{sync: []int{1, 2, 3, 4, 5, 6, 7}, want: "[[0] [1 2 3 4 5 6 7]]"},
+		{sync: []int{0, 3}, want: "[[0 1 2 3 4 5 6 7]]"},
+		{sync: []int{1, 3}, bound: []int{3}, want: "[[0 2] [1 3 4 5 6 7]]"}, // 3 closes the group
+		{sync: []int{1}, bound: []int{1}, want: "[[0] [1 2 3 4 5 6 7]]"},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			f := &fake{}
+			q := New[*work](f)
+			works := newWorks(8)
+			for _, i := range c.sync {
+				works[i].sync = true
+			}
+			for _, i := range c.bound {
+				works[i].bound = true
+			}
+			var leaders []int
+			f.prepare = func(w *work) error { leaders = append(leaders, w.name); return nil }
+			errs, _ := together(f, q, works)
+			for i, err := range errs {
+				require.NoError(t, err)
+				require.EqualValues(t, 1, works[i].inserted.Load())
+			}
+			require.Equal(t, c.want, fmt.Sprint(f.groups))
+			require.Len(t, leaders, len(f.groups))
+			require.Nil(t, q.newest.Load())
+		})
+	}
+}
+
+// While the group is formed others come, behind a newest that goes ahead of those passed over.
+func TestWritersWhoComeWhileOthersAreMovedStayInOrder(t *testing.T) {
+	for at := 1; at < 6; at++ { // which one is asked when they come
+		synctest.Test(t, func(t *testing.T) {
+			f := &fake{}
+			q := New[*work](f)
+			works := newWorks(9)
+			works[1].sync, works[3].sync, works[7].sync = true, true, true
+			var late sync.WaitGroup
+			f.admit = func(next *work) {
+				if next.name != at || len(f.groups) > 0 {
+					return
+				}
+				for _, w := range works[6:] {
+					was := q.newest.Load()
+					late.Go(func() { require.NoError(t, q.Commit(w)) })
+					for q.newest.Load() == was {
+						runtime.Gosched()
+					}
+				}
+			}
+			errs, _ := together(f, q, works[:6])
+			late.Wait()
+			for _, err := range errs {
+				require.NoError(t, err)
+			}
+			require.Equal(t, "[0 2 4 5]", fmt.Sprint(f.groups[0][:4]))
+			var rest []int
+			for _, g := range f.groups {
+				rest = append(rest, g...)
+			}
+			if len(f.groups[0]) == 4 {
+				require.Equal(t, "[[0 2 4 5] [1 3 6 7 8]]", fmt.Sprint(f.groups))
+			} else { // the last was moved, and its links showed who had come
+				require.Equal(t, "[[0 2 4 5 6 8] [1 3 7]]", fmt.Sprint(f.groups))
+			}
+			require.Len(t, rest, 9)
+			require.Nil(t, q.newest.Load())
+		})
+	}
+}
+
+// Unsynced writers never cease to come, and each group passes the synced ones over: none of them waits for longer than
+// it takes those before it to lead.
+func TestNobodyIsPassedOverForEver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := &fake{}
+		f.log = func(*Group[*work]) error { time.Sleep(time.Millisecond); return nil }
+		q := New[*work](f)
+		var stop atomic.Bool
+		var all, synced sync.WaitGroup
+		for i := range 10 {
+			all.Go(func() {
+				for !stop.Load() {
+					require.NoError(t, q.Commit(&work{name: i}))
+				}
+			})
+		}
+		time.Sleep(time.Second)
+		for i := range 5 {
+			synced.Go(func() {
+				before := q.Stats().Groups
+				require.NoError(t, q.Commit(&work{name: 100 + i, sync: true}))
+				require.LessOrEqual(t, q.Stats().Groups-before, uint64(3), "the group that ran, its members' next, and ours")
+			})
+		}
+		synced.Wait()
+		stop.Store(true)
+		all.Wait()
+	})
+}
+
+func TestExclusiveIsNotPassedOver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &fake{}
 		q := New[*work](f)
-		works := newWorks(8)
-		works[3].sync = true // nobody before it leads a synced group
-		works[6].sync = true
-		var leaders []int
-		f.prepare = func(w *work) error { leaders = append(leaders, w.name); return nil }
-		errs, _ := together(f, q, works)
-		for _, err := range errs {
-			require.NoError(t, err)
+		gate := make(chan struct{})
+		f.prepare = func(w *work) error {
+			if w.name == 0 {
+				<-gate
+			}
+			return nil
 		}
-		require.Equal(t, "[[0 1 2] [3 4 5 6 7]]", fmt.Sprint(f.groups))
-		require.Equal(t, []int{0, 3}, leaders)
+		works := newWorks(6)
+		works[1].sync = true
+		var all sync.WaitGroup
+		for i, w := range works {
+			if i == 4 {
+				all.Go(func() {
+					require.NoError(t, q.Exclusive(func() error {
+						require.Equal(t, "[[0 2 3] [1]]", fmt.Sprint(f.groups))
+						return nil
+					}))
+				})
+				synctest.Wait()
+			}
+			all.Go(func() { require.NoError(t, q.Commit(w)) })
+			synctest.Wait()
+		}
+		close(gate)
+		all.Wait()
+		require.Equal(t, "[[0 2 3] [1] [4 5]]", fmt.Sprint(f.groups))
 	})
 }
 
@@ -435,11 +663,11 @@ func TestLeaderThatFailsInPrepareFailsAlone(t *testing.T) {
 // shy panics when it is asked to admit.
 type shy struct{ *fake }
 
-func (shy) Admit(_, next *work, _, _ int) bool {
+func (shy) Admit(_, next *work, _, _ int) Admission {
 	if next.name == 2 {
 		panic("bug")
 	}
-	return true
+	return Join
 }
 
 func TestPanicInAdmitFailsTheGroup(t *testing.T) {
@@ -644,6 +872,14 @@ func TestEveryWorkIsDoneExactlyOnceUnderStress(t *testing.T) {
 		f := &fake{spread: func(n int) bool { return n%3 != 0 }}
 		q := New[*work](f)
 		q.Spins = spins
+		if spins > 0 { // once with, once without
+			q.Wake = WakeOneByOne
+			q.Trace = func(tm *Times) {
+				if tm.Elected < tm.Handed || tm.Told < tm.HandedOver || tm.Members == 0 {
+					t.Errorf("%+v", *tm)
+				}
+			}
+		}
 		own, refused := errors.New("own"), errors.New("refused")
 		f.log = func(*Group[*work]) error { runtime.Gosched(); return nil }
 		f.prepare = func(w *work) error {
@@ -666,7 +902,7 @@ func TestEveryWorkIsDoneExactlyOnceUnderStress(t *testing.T) {
 			all.Go(func() {
 				r := rand.New(rand.NewPCG(uint64(g), 1))
 				for i := range 200 {
-					w := &work{name: r.IntN(1000), sync: r.IntN(8) == 0, hurry: r.IntN(8) == 0}
+					w := &work{name: r.IntN(1000), sync: r.IntN(3) == 0, hurry: r.IntN(8) == 0, bound: r.IntN(8) == 0}
 					if r.IntN(16) == 0 {
 						w.logErr = own
 					}

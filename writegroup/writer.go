@@ -3,6 +3,7 @@ package writegroup
 import (
 	"context"
 	"sync/atomic"
+	"time"
 )
 
 // A seat belongs to its goroutine until it is linked into the queue; then to the queue, until a leader takes it, it is
@@ -52,6 +53,8 @@ type seat[W any] struct {
 	err  error
 	wake chan struct{} // one slot
 	own  Group[W]      // for a leader without company, who need not ask the pool
+
+	handed time.Duration // when it was made leader, in a traced queue
 }
 
 // set gives s a new state and wakes its goroutine when that sleeps. It tells whether it slept.
@@ -100,6 +103,7 @@ type Group[W any] struct {
 	running atomic.Int32 // members of a spread group that have not inserted yet
 	holders atomic.Int32 // goroutines that still wake others from it; the last one puts it back into the pool
 	failed  atomic.Pointer[error]
+	times   Times // of a traced queue
 }
 
 // Works returns the group's works, the leader's first. The slice is the group's own.
@@ -135,9 +139,9 @@ func (g *Group[W]) result(s *seat[W]) error {
 }
 
 // pass wakes member i's share of the group.
-func (g *Group[W]) pass(i int, to state) (wakes, slept int) {
+func (g *Group[W]) pass(i, stride int, to state) (wakes, slept int) {
 	n := len(g.seats)
-	for j, step := share(i, n); j < n; j += step {
+	for j := share(i, n, stride); j < n; j += stride {
 		wakes++
 		if g.seats[j].set(to) {
 			slept++

@@ -177,9 +177,9 @@ func (b *bench) runAll(tasks []task) (err error) {
 			return fmt.Errorf("%s: %w", t.name, err)
 		}
 	}
-	if b.cfg.statistics {
+	if b.cfg.statistics || b.cfg.writePathStats {
 		b.counted.add(b.db.Metrics())
-		fmt.Fprintf(b.stdout, "STATISTICS:\n%s\n", &b.counted)
+		fmt.Fprintf(b.stdout, "STATISTICS:\n%s%s\n", &b.counted, &b.cfg.gauges)
 	}
 	return nil
 }

@@ -9,6 +9,8 @@ import (
 
 	"github.com/ashlardb/ashlar"
 	"github.com/ashlardb/ashlar/filter"
+	"github.com/ashlardb/ashlar/internal/writelab"
+	"github.com/ashlardb/ashlar/writegroup"
 )
 
 // config holds what the flags say. It does not change once the benchmarks run.
@@ -61,12 +63,17 @@ type config struct {
 	delayedRate, maxTotalWAL                uint64
 	minLevelToCompress                      int64
 	cpuProfile, memProfile                  string
+	writeWake                               string
+	writeSpins, writeSpreadFrom             int64
+	writePathStats                          bool
+	gauges                                  writelab.Gauges
 }
 
 // newConfig returns one with every flag at its default.
 func newConfig() *config {
 	c := &config{}
 	c.defineWork()
+	c.defineWritePath()
 	c.defineTree()
 	c.defineAccepted()
 	c.defineRefused()
@@ -136,6 +143,30 @@ func (c *config) defineWork() {
 
 	f.String(&c.cpuProfile, "cpuprofile", "", "file for a CPU profile of the benchmarks").own = true
 	f.String(&c.memProfile, "memprofile", "", "file for a profile of the allocations").own = true
+}
+
+// defineWritePath defines the flags about how writers form a group, which db_bench does not have.
+func (c *config) defineWritePath() {
+	f := &c.flags
+	f.String(&c.writeWake, "write_wake", "sqrt", "who wakes the members of a write group: sqrt, the leader and its helpers; "+
+		"one_by_one, the leader alone").want(oneOf(writegroup.WakeSquareRoot.String(), writegroup.WakeOneByOne.String())).own = true
+	f.Int(&c.writeSpins, "write_spins", 0, "looks of a waiting writer before it sleeps; 0: the engine's choice").
+		want(atLeast[int64](0)).own = true
+	f.Int(&c.writeSpreadFrom, "write_spread_from", 0, "members of a write group insert for themselves from this size on; "+
+		"-1: never; 0: the engine's choice").want(atLeast[int64](-1)).own = true
+	f.Bool(&c.writePathStats, "write_path_stats", false, "measure each step of each write group, and print it at the end").own = true
+}
+
+// dials are what these flags say. Gauges are the process's.
+func (c *config) dials() writelab.Dials {
+	d := writelab.Dials{Spins: int(c.writeSpins), SpreadFrom: int(c.writeSpreadFrom)}
+	if strings.EqualFold(c.writeWake, writegroup.WakeOneByOne.String()) {
+		d.Wake = writegroup.WakeOneByOne
+	}
+	if c.writePathStats {
+		d.Gauges = &c.gauges
+	}
+	return d
 }
 
 // defineTree defines the flags about the database's options.
@@ -361,6 +392,7 @@ func (c *config) options() *ashlar.Options {
 			o.CompressionPerLevel = append(o.CompressionPerLevel, one)
 		}
 	}
+	writelab.Set(o, c.dials())
 	return o
 }
 

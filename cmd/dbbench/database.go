@@ -70,7 +70,10 @@ func remove(fsys vfs.FS, dir string, names []string, which func(fname.Kind) bool
 }
 
 // tickers are the database's counters under RocksDB's names, summed over the databases of a process.
-type tickers [len(tickerTable)]uint64
+type tickers struct {
+	counts [len(tickerTable)]uint64
+	sizes  [len(ashlar.WriteQueueStats{}.Sizes)]uint64 // write groups by size
+}
 
 var tickerTable = [...]struct {
 	name string
@@ -83,6 +86,12 @@ var tickerTable = [...]struct {
 	// Writes that led a group, and those that another led.
 	{"rocksdb.write.self", func(m *ashlar.Metrics) uint64 { return m.WriteGroups }},
 	{"rocksdb.write.other", func(m *ashlar.Metrics) uint64 { return m.Writes - min(m.WriteGroups, m.Writes) }},
+	// How those groups came about: groups whose members inserted for themselves, wakes, and waits by how they ended.
+	{"ashlar.write.groups.spread", func(m *ashlar.Metrics) uint64 { return m.WriteQueue.Spread }},
+	{"ashlar.write.wakes.leader", func(m *ashlar.Metrics) uint64 { return m.WriteQueue.LeaderWakes }},
+	{"ashlar.write.wakes.helper", func(m *ashlar.Metrics) uint64 { return m.WriteQueue.HelperWakes }},
+	{"ashlar.write.waits.parked", func(m *ashlar.Metrics) uint64 { return m.WriteQueue.Parks }},
+	{"ashlar.write.waits.spun", func(m *ashlar.Metrics) uint64 { return m.WriteQueue.Spins }},
 	{"rocksdb.compact.read.bytes", func(m *ashlar.Metrics) uint64 { return m.CompactionBytesRead }},
 	{"rocksdb.compact.write.bytes", func(m *ashlar.Metrics) uint64 { return m.CompactionBytesWritten }},
 	{"rocksdb.flush.write.bytes", func(m *ashlar.Metrics) uint64 { return m.FlushBytes }},
@@ -90,14 +99,22 @@ var tickerTable = [...]struct {
 
 func (t *tickers) add(m *ashlar.Metrics) {
 	for i, row := range tickerTable {
-		t[i] += row.of(m)
+		t.counts[i] += row.of(m)
+	}
+	for i, n := range m.WriteQueue.Sizes {
+		t.sizes[i] += n
 	}
 }
 
 func (t *tickers) String() string {
 	var s strings.Builder
 	for i, row := range tickerTable {
-		fmt.Fprintf(&s, "%s COUNT : %d\n", row.name, t[i])
+		fmt.Fprintf(&s, "%s COUNT : %d\n", row.name, t.counts[i])
+	}
+	for i, n := range t.sizes {
+		if n > 0 {
+			fmt.Fprintf(&s, "ashlar.write.groups.of.%d.to.%d COUNT : %d\n", 1<<i, 2<<i-1, n)
+		}
 	}
 	return s.String()
 }

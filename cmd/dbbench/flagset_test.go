@@ -74,6 +74,8 @@ func TestWrongCommandLinesAreErrors(t *testing.T) {
 		"--compaction_style=1":       "--compaction_style=1 is not supported: compactions are leveled",
 		"--merge_operator=put":       "--merge_operator=put is not supported: merges are not benchmarked",
 		"--compression_level=3":      "--compression_level=3 is not supported: each compression has one level",
+		"--write_wake=tree":          "--write_wake=tree: want one of sqrt, one_by_one",
+		"--write_spread_from=-2":     "--write_spread_from=-2: want -1 or more",
 		"--stats_level=x":            "illegal value 'x' specified for int64 flag 'stats_level'",
 	} {
 		require.EqualError(t, newConfig().flags.parse(strings.Fields(line)), want, line)
