@@ -4,25 +4,12 @@ import (
 	"errors"
 	"fmt"
 	"testing"
-	"unsafe"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/ashlardb/ashlar/internal/batch"
 	"github.com/ashlardb/ashlar/vfs"
 )
-
-// tooLarge tries what is more than a batch, a key or a value may have, without the memory for it: the lengths are
-// refused before a byte is looked at.
-func tooLarge(b *Batch) []error {
-	var one byte
-	huge := unsafe.Slice(&one, 1<<33)
-	almost := unsafe.Slice(&one, maxBatch-40)
-	return []error{
-		b.Put(nil, huge, nil), b.Put(nil, nil, huge), b.Delete(nil, huge), b.SingleDelete(nil, huge), b.PutLogData(huge),
-		b.Put(nil, almost, almost), b.PutLogData(unsafe.Slice(&one, maxBatch)),
-	}
-}
 
 func TestABatchCountsAndMeasures(t *testing.T) {
 	var b Batch
