@@ -16,13 +16,17 @@ import (
 //  3. A tail that is full becomes a list, together with the lists at the end that are no longer than what they would join:
 //     lists get shorter from front to back, by half at least. So a tombstone is fragmented again log n times, a read looks
 //     into log n lists and a short tail, and deletes and reads in turns do not take the square of the number of deletes.
+//  4. A list of maxList stays as it is, lest a writer wait for a longer one to be made: some milliseconds are the most.
 type tombstones struct {
 	lists []*tombstone.List
 	tail  []tombstone.Tombstone
 }
 
-// maxTail is how many tombstones are looked at one by one.
-const maxTail = 16
+// maxTail is how many tombstones are looked at one by one, maxList about how many a list has at most.
+const (
+	maxTail = 16
+	maxList = 8 << 10
+)
 
 // tombstoneOverhead is what a tombstone is counted for beyond its keys: about what it takes in a list.
 const tombstoneOverhead = 256
@@ -65,7 +69,7 @@ func (t *Table) AddTombstone(start, end []byte, seq kv.Seq) {
 func (s *tombstones) merge(cmp *kv.Comparer) {
 	all := slices.Clone(s.tail) // readers have the tail
 	keep := len(s.lists)
-	for ; keep > 0 && len(s.lists[keep-1].All()) <= len(all); keep-- {
+	for ; keep > 0 && len(all) < maxList && len(s.lists[keep-1].All()) <= len(all); keep-- {
 		all = slices.Concat(s.lists[keep-1].All(), all)
 	}
 	s.lists = append(slices.Clone(s.lists[:keep]), tombstone.New(cmp, all))

@@ -71,6 +71,22 @@ func TestATableOfRangeDeletesAloneIsNotEmpty(t *testing.T) {
 	}
 }
 
+func TestListsOfRangeDeletesAreFewAndNotTooLong(t *testing.T) {
+	table := newTable(t, kv.Bytewise, 1<<20)
+	const n = 5 * maxList
+	for i := range n {
+		table.AddTombstone(fmt.Appendf(nil, "%06d", i), fmt.Appendf(nil, "%06d", i+1), kv.Seq(i+1))
+	}
+	s := table.tombstones.Load()
+	require.Len(t, s.lists, n/maxList)
+	for _, l := range s.lists {
+		require.Len(t, l.All(), maxList)
+	}
+	for i := 0; i < n; i += 1000 {
+		require.EqualValues(t, i+1, s.cover(kv.Bytewise, fmt.Appendf(nil, "%06d", i), kv.MaxSeq))
+	}
+}
+
 // Each goroutine deletes ranges, and knows for sure of those that it added itself.
 func TestRangeDeletesFromManyGoroutines(t *testing.T) {
 	const goroutines, each = 8, 300
