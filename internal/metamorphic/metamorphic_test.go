@@ -64,15 +64,12 @@ func runOne(t *testing.T, seed uint64, n int) {
 	}
 }
 
-// settle waits until there are no more goroutines than n. One that has done its work may still be about to end.
+// settle waits until there are no more goroutines than n. One that has done its work may still be about to end, and on
+// a busy machine that takes a while.
 func settle(n int) error {
-	for range 10000 {
-		if runtime.NumGoroutine() <= n {
-			return nil
-		}
+	for start := time.Now(); runtime.NumGoroutine() > n && time.Since(start) < 10*time.Second; {
 		runtime.Gosched()
 	}
-	time.Sleep(time.Millisecond)
 	if got := runtime.NumGoroutine(); got > n {
 		return errLeft{got - n}
 	}
