@@ -503,7 +503,12 @@ func TestBugBank134WritersWhoWillNotWaitLeaveAStall(t *testing.T) {
 		var wg sync.WaitGroup
 		var mu sync.Mutex
 		var waited []error
-		wg.Go(func() { _, err := fill(db, 300); waited = append(waited, err) })
+		wg.Go(func() {
+			_, err := fill(db, 300)
+			mu.Lock()
+			defer mu.Unlock()
+			waited = append(waited, err)
+		})
 		synctest.Wait() // it waits for its flush
 		refused := 0
 		for i := range 30 {
