@@ -212,7 +212,8 @@ func (f *familyBuilder) add(a AddedFile) error {
 func (b *builder) finish() (*state, error) {
 	s := b.next
 	s.families = make(map[uint32]*family, len(b.families))
-	for id, f := range b.families {
+	for _, id := range slices.Sorted(maps.Keys(b.families)) { // the error is about the first, always the same
+		f := b.families[id]
 		if err := f.finish(b.o); err != nil {
 			return nil, fmt.Errorf("family %q: %w", f.name, err)
 		}
