@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"math"
 	"syscall"
 	"time"
 )
@@ -192,10 +193,10 @@ func (d *DB) Resume(ctx context.Context) error {
 		if d.closed.Load() {
 			return ErrClosed
 		}
-		if !d.wals.CurrentEmpty() {
-			log := d.versions.NewFileNum()
-			if err := d.wals.Create(log); err != nil {
-				return during(err, "start log %d", log)
+		if !d.wals.CurrentEmpty() || d.preparedLog() < d.wals.Current() {
+			// What is prepared is in a log that may have failed.
+			if err := d.newLog(d.preparedBefore(math.MaxUint64)); err != nil {
+				return err
 			}
 		}
 		for _, cf := range d.ColumnFamilies() {

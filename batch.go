@@ -158,6 +158,17 @@ func invertedRange(cf *ColumnFamily, begin, end []byte) error {
 	return invalid("a range from %q to %q: it ends before it begins, in the order of column family %q", begin, end, cf.name)
 }
 
+// fits refuses a batch that cannot be written to a database.
+func (b *Batch) fits(d *DB) error {
+	if b.db != nil && b.db != d {
+		return invalid("the batch holds column families of another database")
+	}
+	if b.ranges > 0 {
+		return b.checkRanges(d)
+	}
+	return nil
+}
+
 // checkRanges refuses range deletes that end before they begin.
 func (b *Batch) checkRanges(d *DB) error {
 	for r := batch.NewReader(b.data); ; {

@@ -114,6 +114,7 @@ func (d *DB) CreateColumnFamily(name string, o *ColumnFamilyOptions) (*ColumnFam
 		if err != nil {
 			return err
 		}
+		mem.Since = 0 // nothing was written to it before
 		edit := &manifest.Edit{Family: id, AddFamily: name, Comparer: opts.Comparator.Name}
 		edit.LogNumber = new(d.wals.Current())
 		d.creating = opts.Comparator
@@ -209,7 +210,7 @@ func (c *ColumnFamily) openTreeLocked(mem *lsm.Mem, v *manifest.Version) {
 	c.pending = c.picker.PendingBytes(v)
 }
 
-// newMem makes a memtable with room for the write buffer, what a group may add to it, and need bytes.
+// newMem makes the next memtable, with room for the write buffer, what a group may add to it, and need bytes.
 func (c *ColumnFamily) newMem(need int, log uint64) (*lsm.Mem, error) {
 	slack := c.opts.groupSlack()
 	size := int(c.opts.WriteBufferSize) + int(c.opts.WriteBufferSize)/8
@@ -217,7 +218,9 @@ func (c *ColumnFamily) newMem(need int, log uint64) (*lsm.Mem, error) {
 	if err != nil {
 		return nil, during(err, "memtable of column family %q", c.name)
 	}
-	return lsm.NewMem(memtable.New(c.opts.Comparator, a, log), log), nil
+	m := lsm.NewMem(memtable.New(c.opts.Comparator, a, log), log)
+	m.Since = c.db.lastSeq
+	return m, nil
 }
 
 // usable is nil while the family may be used.

@@ -35,6 +35,7 @@ type DB struct {
 	fs       vfs.FS
 	lock     io.Closer // of the file LOCK
 	identity string    // IDENTITY
+	twoPhase bool      // open for package txn: there may be prepared transactions
 	session  string    // new with each Open; with identity and a file's number it names a table for all time
 	cache    *Cache
 	tables   *sstable.Tables
@@ -64,6 +65,7 @@ type DB struct {
 	header     [batch.HeaderSize]byte
 	parts      [][]byte
 	full       []*ColumnFamily // whose memtable is to be switched
+	checks     groupChecks     // what the checks of a group are to know of its works before
 	lastGroup  int             // bytes of the last group, which pay for the next one's delay
 	groupNeeds int             // memtable bytes that the members of the group being formed need
 	spread     bool            // the group inserts in parallel; members read it after the leader woke them
@@ -87,6 +89,7 @@ type DB struct {
 
 	// With locks of their own.
 	snapshots snapshotList
+	prepared  preparedList
 	handles   handleSet
 	cleaner   cleaner
 	resuming  semaphore

@@ -6,7 +6,8 @@
 //   - DB is an open database. Its own verbs are those of the default family.
 //   - ColumnFamily is a key space with options of its own. Families share one log, so a Batch may write to several at
 //     once: all of it is seen or none.
-//   - Batch is a list of writes that are done together.
+//   - Batch is a list of writes that are done together. An IndexedBatch can be read before it is written, over the
+//     database. For writes over reads that nobody may change meanwhile there is package txn.
 //   - Iterator walks keys in order, both ways, as of the moment it was made.
 //   - Snapshot is a moment to read at.
 //

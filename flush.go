@@ -81,9 +81,10 @@ func (d *DB) flushEndedLocked(info FlushInfo, memtables int) {
 
 // runFlush returns the table of each job, nil where there was nothing to write.
 func (d *DB) runFlush(jobs []flushJob, all bool) (files []*manifest.File, err error) {
-	if !all && len(d.ColumnFamilies()) > 1 {
+	if !all && (len(d.ColumnFamilies()) > 1 || d.twoPhase) {
 		// A batch may have written to several families. If this one's part went into a table while the log that holds the
-		// others' parts was lost, half of the batch would be left.
+		// others' parts was lost, half of the batch would be left. And a log that is kept for a prepared transaction must
+		// be whole, since recovery goes no further than to where a log is damaged.
 		if err := d.wals.SyncClosed(); err != nil {
 			return nil, err
 		}
@@ -141,7 +142,11 @@ func (d *DB) flushEdits(jobs []flushJob, files []*manifest.File) ([]*manifest.Ed
 		}
 		flushed[job.cf] = job.mems
 	}
-	low := d.wals.Current()
+	var done []*lsm.Mem
+	for _, job := range jobs {
+		done = append(done, job.mems...)
+	}
+	low := min(d.wals.Current(), d.preparedLogLocked(done))
 	for _, cf := range d.ColumnFamilies() {
 		low = min(low, cf.logNumberLocked(flushed[cf]))
 	}

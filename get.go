@@ -44,13 +44,18 @@ func (c *ColumnFamily) Get(key []byte, o *ReadOptions) ([]byte, error) {
 // AppendGet appends key's value to dst and returns the result; it allocates nothing if the value fits. On an error,
 // ErrNotFound included, it returns dst as it was.
 func (c *ColumnFamily) AppendGet(dst, key []byte, o *ReadOptions) ([]byte, error) {
+	return c.appendGet(dst, key, o, nil)
+}
+
+// appendGet is AppendGet with the writes of a batch, if there is one, on top of the database.
+func (c *ColumnFamily) appendGet(dst, key []byte, o *ReadOptions, over *IndexedBatch) ([]byte, error) {
 	sv, seq, err := c.view(o)
 	if err != nil {
 		return dst, err
 	}
 	g := lookup.Get{User: key, Seq: seq}
 	setTier(&g, o)
-	err = c.get(sv, &g)
+	err = c.get(sv, &g, over)
 	if err == nil && g.State == lookup.Found {
 		if dst == nil {
 			dst = make([]byte, 0, len(g.Value))
@@ -65,9 +70,12 @@ func (c *ColumnFamily) AppendGet(dst, key []byte, o *ReadOptions) ([]byte, error
 	return dst, c.failedGet(&g, err)
 }
 
-// get walks down the tree and applies merge operands, if it came upon any.
-func (c *ColumnFamily) get(sv *lsm.Superversion, g *lookup.Get) error {
-	err := sv.Get(g)
+// get walks down the tree, over which the writes of a batch may stand, and applies merge operands, if it came upon any.
+func (c *ColumnFamily) get(sv *lsm.Superversion, g *lookup.Get, over *IndexedBatch) error {
+	var err error
+	if over == nil || !over.get(c, g) {
+		err = sv.Get(g)
+	}
 	if err == nil && g.Merging() {
 		if err = g.Merge(c.opts.MergeOperator); err != nil {
 			err = c.mergeError(err)
@@ -115,7 +123,7 @@ func (c *ColumnFamily) GetPinned(key []byte, o *ReadOptions, fn func(value []byt
 	}
 	g := lookup.Get{User: key, Seq: seq}
 	setTier(&g, o)
-	err = c.get(sv, &g)
+	err = c.get(sv, &g, nil)
 	if err == nil && g.State == lookup.Found {
 		h := c.db.handles.add(handlePinned, c.name)
 		defer func() {
@@ -152,7 +160,7 @@ func (c *ColumnFamily) MultiGetTo(values, keys [][]byte, errs []error, o *ReadOp
 	for i, key := range keys {
 		g := lookup.Get{User: key, Seq: seq}
 		setTier(&g, o)
-		err := c.get(sv, &g)
+		err := c.get(sv, &g, nil)
 		if err == nil && g.State == lookup.Found {
 			values[i], errs[i] = append(values[i][:0], g.Value...), nil
 		} else {

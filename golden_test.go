@@ -12,9 +12,7 @@ import (
 )
 
 // goldenUnsupported are the databases of RocksDB's that hold what is not built, and what that is.
-var goldenUnsupported = map[string]string{
-	"78-13-wal-2pc": "prepared transactions in the log",
-}
+var goldenUnsupported = map[string]string{}
 
 // readExpected reads expected.txt: "# cf NAME", then a line "KEYHEX VALUEHEX" for each key, in order.
 func readExpected(t *testing.T, path string) map[string]pairs {

@@ -13,10 +13,11 @@ type handleKind uint8
 const (
 	handleIterator handleKind = iota
 	handlePinned
+	handleTransaction
 	numHandleKinds
 )
 
-func (k handleKind) String() string { return [...]string{"iterator", "pinned value"}[k] }
+func (k handleKind) String() string { return [...]string{"iterator", "pinned value", "transaction"}[k] }
 
 // handle remembers where one was made, with Options.TrackHandles.
 type handle struct {
@@ -80,7 +81,11 @@ func (s *handleSet) busy() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for h, k := range s.made {
-		text += fmt.Sprintf("\n%v of column family %q made at:\n%s", k, h.family, h.stack)
+		text += fmt.Sprintf("\n%v", k)
+		if k != handleTransaction {
+			text += fmt.Sprintf(" of column family %q", h.family)
+		}
+		text += fmt.Sprintf(" made at:\n%s", h.stack)
 	}
 	return fmt.Errorf("%w: Close waits for%s", ErrBusy, text)
 }

@@ -22,7 +22,7 @@ var floors = map[string]int{
 	"internal/fname": 1, "internal/checksum": 1, "internal/stats": 1, "vfs": 1, "writegroup": 1,
 	// Encodings, memory, and merging.
 	"internal/writelab": 2, "internal/offheap": 2, "internal/batch": 2, "internal/compress": 2, "internal/iterator": 2, "filter": 2, "vfs/faultfs": 2,
-	"sstable/block": 2, "internal/merge": 2, "internal/tombstone": 2,
+	"sstable/block": 2, "internal/merge": 2, "internal/tombstone": 2, "internal/txnbridge": 2,
 	// The cache, and the log.
 	"internal/cache": 3, "wal": 3,
 	// One read on its way, and what the manifest says.
@@ -32,7 +32,7 @@ var floors = map[string]int{
 	// A tree, and what keeps it in shape: siblings.
 	"lsm": 6, "compaction": 6,
 	// The conductor, and its users.
-	".": 7, "cmd/dbbench": 8,
+	".": 7, "cmd/dbbench": 8, "txn": 8,
 	// A model, which runs the queue beside it, and its command.
 	"internal/groupsim": 2, "cmd/groupsim": 8,
 	// For tests only.

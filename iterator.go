@@ -18,7 +18,9 @@ type Iterator struct {
 	sv     *lsm.Superversion
 	it     kv.Iterator
 	seq    kv.Seq
-	lower  []byte // nil: open
+	own    kv.Seq        // the last write of over that it sees, 0 for none
+	over   *IndexedBatch // whose writes it shows on top of the database's, or nil
+	lower  []byte        // nil: open
 	upper  []byte
 	opts   ReadOptions
 	handle *handle
@@ -56,8 +58,11 @@ type merged struct {
 }
 
 // NewIterator returns an iterator over the family. It is never nil: if it cannot be made, Error says why.
-func (c *ColumnFamily) NewIterator(o *ReadOptions) *Iterator {
-	i := &Iterator{cf: c}
+func (c *ColumnFamily) NewIterator(o *ReadOptions) *Iterator { return c.newIterator(o, nil) }
+
+// newIterator is NewIterator with the writes of a batch, if there is one, on top of the database.
+func (c *ColumnFamily) newIterator(o *ReadOptions, over *IndexedBatch) *Iterator {
+	i := &Iterator{cf: c, over: over}
 	i.key = i.small[:0]
 	if o != nil {
 		i.opts = *o
@@ -80,6 +85,10 @@ func (i *Iterator) open(o *ReadOptions) {
 		DontFillCache: i.opts.DontFillCache, CacheOnly: i.opts.ReadTier == BlockCacheTier, Context: i.opts.Context,
 		Seq: seq, Lower: i.lower, Upper: i.upper,
 	})
+	i.own = 0
+	if i.over != nil {
+		i.it, i.own = i.over.index.over(i.cf.id, i.it), i.over.index.next-1
+	}
 	i.handle = i.cf.db.handles.add(handleIterator, i.cf.name)
 	if i.cf.db.closed.Load() {
 		// Close may have counted the open handles before this one came in.
@@ -150,7 +159,7 @@ func (i *Iterator) SeekToFirst() bool {
 	}
 	i.dir = forward
 	if i.lower != nil {
-		return i.showNext(i.it.SeekGE(kv.SeekKey(i.lower, i.seq), nil), false)
+		return i.showNext(i.it.SeekGE(i.newest(i.lower), nil), false)
 	}
 	return i.showNext(i.it.First(), false)
 }
@@ -176,7 +185,7 @@ func (i *Iterator) Seek(key []byte) bool {
 		key = i.lower
 	}
 	i.dir = forward
-	return i.showNext(i.it.SeekGE(kv.SeekKey(key, i.seq), nil), false)
+	return i.showNext(i.it.SeekGE(i.newest(key), nil), false)
 }
 
 // SeekForPrev goes to the last entry with a key <= key.
@@ -233,6 +242,17 @@ func (i *Iterator) Prev() bool {
 	return i.showPrev(i.beside)
 }
 
+// newest is where the versions of a key that the iterator may see begin: the key to seek.
+func (i *Iterator) newest(user []byte) kv.Key {
+	if i.own > 0 {
+		return kv.SeekKey(user, kv.MaxSeq)
+	}
+	return kv.SeekKey(user, i.seq)
+}
+
+// hidden says whether the iterator may not see what has this number.
+func (i *Iterator) hidden(seq kv.Seq) bool { return seq > i.seq && (seq < ownSeq || seq > i.own) }
+
 func (i *Iterator) cmp(a, b []byte) int { return i.cf.opts.Comparator.CompareUser(a, b) }
 
 // maxSequentialSkip is how many versions of one key are stepped over before a seek to the end of them
@@ -256,7 +276,7 @@ func (i *Iterator) showNext(e *kv.Entry, skip bool) bool {
 				continue
 			}
 		}
-		if e.Key.Seq() > i.seq {
+		if i.hidden(e.Key.Seq()) {
 			continue
 		}
 		if i.upper != nil && i.cmp(e.Key.User, i.upper) >= 0 {
@@ -287,6 +307,9 @@ func (i *Iterator) showMerge(e *kv.Entry) bool {
 	exists := false
 walk:
 	for ; e != nil && bytes.Equal(e.Key.User, i.key); e = i.it.Next() {
+		if i.hidden(e.Key.Seq()) {
+			continue // it stands between the writes of a batch and the moment read
+		}
 		switch e.Key.Kind() {
 		case kv.KindMerge:
 			i.merged.operands.Add(e.Value)
@@ -342,7 +365,7 @@ func (i *Iterator) showPrev(e *kv.Entry) bool {
 		if !found && i.lower != nil && i.cmp(e.Key.User, i.lower) < 0 {
 			break
 		}
-		if e.Key.Seq() > i.seq {
+		if i.hidden(e.Key.Seq()) {
 			continue
 		}
 		if !found {

@@ -136,9 +136,9 @@ func (d *DB) dropLogs() error {
 // obsoleteManifests deletes the manifests that others have taken the place of.
 func (d *DB) obsoleteManifests() { d.obsolete(fname.Manifest, d.versions.ObsoleteManifests()...) }
 
-// minLogLocked is the first log that any family may still need.
+// minLogLocked is the first log that any family, or a prepared transaction, may still need.
 func (d *DB) minLogLocked() uint64 {
-	low := d.wals.Current()
+	low := min(d.wals.Current(), d.preparedLogLocked(nil))
 	for _, cf := range d.ColumnFamilies() {
 		low = min(low, cf.logNumberLocked(nil))
 	}

@@ -25,11 +25,15 @@ import (
 //
 // The order: LOCK, manifest, trees, logs replayed, a new log, one edit with what recovery wrote, the OPTIONS file, and
 // then what nobody names is deleted. A crash in between leaves a database that opens as well.
-func Open(dir string, o *Options) (db *DB, err error) {
+func Open(dir string, o *Options) (*DB, error) { return open(dir, o, false) }
+
+// open is Open, with twoPhase for package txn, which takes over the transactions that it finds prepared.
+func open(dir string, o *Options, twoPhase bool) (db *DB, err error) {
 	if err := o.Validate(); err != nil {
 		return nil, fmt.Errorf("open %s: %w", dir, err)
 	}
 	d := newDB(dir, o)
+	d.twoPhase = twoPhase
 	defer func() {
 		if err != nil {
 			d.abandon()
@@ -55,7 +59,7 @@ func Open(dir string, o *Options) (db *DB, err error) {
 	if err := d.openIdentity(); err != nil {
 		return nil, err
 	}
-	mo := manifest.Options{Comparer: d.comparer, OnObsolete: d.tableObsolete, DBID: d.identity, Logf: func(format string, args ...any) {
+	mo := manifest.Options{Comparer: d.comparer, OnObsolete: d.tableObsolete, DBID: d.identity, KeepLogs: d.preparedLog, Logf: func(format string, args ...any) {
 		d.log.Warn(fmt.Sprintf(format, args...))
 	}}
 	if fresh {
@@ -102,6 +106,7 @@ func newDB(dir string, o *Options) *DB {
 	d.delays = delayer{max: rate, rate: rate}
 	d.handles.track = d.opts.TrackHandles
 	d.families.Store(&[]*ColumnFamily{})
+	d.prepared.byName = map[string]*preparedWrites{}
 	d.commits.New = func() any { return new(commit) }
 	d.ctx, d.cancel = context.WithCancel(context.Background())
 	d.tables = sstable.NewTables(d.fs, d.dir, d.opts.MaxOpenFiles, d.cache, nil)

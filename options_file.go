@@ -263,6 +263,9 @@ func (d *DB) encodeOptions() []byte {
 	var b bytes.Buffer
 	fmt.Fprintf(&b, "[%s]\n  rocksdb_version=7.8.3\n  options_file_version=1.1\n\n[%s]\n", sectionVersion, sectionDB)
 	writeSettings(&b, dbSettings, &d.opts)
+	if d.twoPhase {
+		b.WriteString("  allow_2pc=true\n") // else RocksDB does not open logs with marks of two-phase commits
+	}
 	for _, cf := range d.ColumnFamilies() {
 		if strings.Contains(cf.name, "\n") {
 			continue // the file has no form for it

@@ -2,6 +2,7 @@ package ashlar
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/ashlardb/ashlar/internal/batch"
@@ -20,6 +21,8 @@ type recovery struct {
 	mems  map[*ColumnFamily]*lsm.Mem
 	edits map[*ColumnFamily]*manifest.Edit
 	hint  memtable.Hint
+	// prepared is what two-phase commits have prepared and not ended yet.
+	prepared map[string]*preparedWrites
 }
 
 // recover replays what the logs hold, begins a new log, and opens the trees. It returns the names found in the
@@ -35,7 +38,7 @@ func (d *DB) recover() (names []string, err error) {
 		}
 		names = append(names, more...)
 	}
-	first := d.versions.MinLogToKeep()
+	first := d.versions.FirstLog()
 	var logs []wal.Log
 	for _, name := range names {
 		kind, num, ok := fname.Parse(name)
@@ -49,13 +52,13 @@ func (d *DB) recover() (names []string, err error) {
 	}
 	slices.SortFunc(logs, func(a, b wal.Log) int { return int(int64(a.Number) - int64(b.Number)) })
 
-	r := &recovery{d: d, mems: map[*ColumnFamily]*lsm.Mem{}, edits: map[*ColumnFamily]*manifest.Edit{}}
+	r := &recovery{d: d, mems: map[*ColumnFamily]*lsm.Mem{}, edits: map[*ColumnFamily]*manifest.Edit{}, prepared: map[string]*preparedWrites{}}
 	defer func() {
 		for _, m := range r.mems {
 			m.Table.Release()
 		}
 	}()
-	found, err := wal.Recover(d.fs, logs, d.opts.WALRecoveryMode, first, d.versions.LastSeq(), r.apply)
+	found, err := wal.Recover(d.fs, logs, d.opts.WALRecoveryMode, d.versions.MinLogToKeep(), d.versions.LastSeq(), r.apply)
 	for _, e := range found.Damage {
 		d.log.Warn("recovery left out", "error", e)
 	}
@@ -67,6 +70,9 @@ func (d *DB) recover() (names []string, err error) {
 			return nil, err
 		}
 	}
+	if err := r.takePrepared(); err != nil {
+		return nil, err
+	}
 	d.log.Info("recovered", "logs", len(logs), "batches", found.Batches, "bytes", found.Bytes, "last", found.LastSeq,
 		"stopped", found.Stopped, "damage", found.DamageCount)
 	for cf := range r.mems {
@@ -75,7 +81,6 @@ func (d *DB) recover() (names []string, err error) {
 		}
 	}
 	d.lastSeq = found.LastSeq
-	d.visible.Store(uint64(found.LastSeq))
 	return names, r.install(found)
 }
 
@@ -101,23 +106,94 @@ func (d *DB) checkStop(found wal.Recovered) error {
 	return nil
 }
 
-// apply replays one batch of log num.
+// takePrepared makes what is left prepared the database's.
+func (r *recovery) takePrepared() error {
+	if len(r.prepared) > 0 && !r.d.twoPhase {
+		names := slices.Sorted(maps.Keys(r.prepared))
+		return fmt.Errorf("the log holds %d prepared transactions, %q among them: open it with package txn: %w", len(names), names[0], ErrNotSupported)
+	}
+	r.d.mu.Lock()
+	defer r.d.mu.Unlock()
+	for name, p := range r.prepared {
+		r.d.prepared.byName[name] = p
+	}
+	return nil
+}
+
+// apply replays one record of log num.
 func (r *recovery) apply(num uint64, rec []byte) error {
 	seq := batch.Seq(rec)
-	for rd := batch.NewReader(rec); ; {
+	for rd := batch.NewLogReader(rec); ; {
 		op, ok, err := rd.Next()
 		if err != nil || !ok {
 			return err
 		}
+		switch {
+		case op.LogData:
+		case op.Mark == batch.NoMark:
+			err = r.replay(num, op, seq)
+			seq++
+		case op.Mark == batch.BeginPrepare:
+			err = r.prepare(num, &rd)
+		case op.Mark == batch.Commit:
+			seq, err = r.commit(num, string(op.Key), seq)
+		case op.Mark == batch.Rollback:
+			delete(r.prepared, string(op.Key))
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// replay does one write of log num. Writes to families that were dropped, or that have flushed past this log, count but
+// are not done again.
+func (r *recovery) replay(num uint64, op batch.Record, seq kv.Seq) error {
+	cf := r.d.familyByID(op.Family)
+	if cf == nil || num < r.d.versions.LogNumber(cf.id) {
+		return nil
+	}
+	return r.insert(cf, num, op, seq)
+}
+
+// prepare keeps the writes up to the end mark.
+func (r *recovery) prepare(num uint64, rd *batch.Reader) error {
+	b := &Batch{data: batch.Init(nil)}
+	start := *rd
+	for end := rd.Offset(); ; end = rd.Offset() {
+		op, ok, err := rd.Next()
+		if err != nil || !ok {
+			return err // wal.Recover has checked that there is an end
+		}
+		switch {
+		case op.Mark == batch.EndPrepare:
+			b.data = append(b.data, start.Bytes(end)...)
+			r.prepared[string(op.Key)] = &preparedWrites{name: string(op.Key), batch: b, log: num}
+			return b.measure()
+		case !op.LogData:
+			b.count++
+		}
+	}
+}
+
+// commit does what was prepared, from seq on, and returns the next number. What is not there was committed, and has gone
+// into tables together with what it was committed with.
+func (r *recovery) commit(num uint64, name string, seq kv.Seq) (kv.Seq, error) {
+	p := r.prepared[name]
+	if p == nil {
+		return seq, nil
+	}
+	delete(r.prepared, name)
+	for rd := batch.NewReader(p.batch.data); ; {
+		op, ok, err := rd.Next()
+		if err != nil || !ok {
+			return seq, err
+		}
 		if op.LogData {
 			continue
 		}
-		cf := r.d.familyByID(op.Family)
-		// Writes to families that were dropped, or that have flushed past this log, count but are not done again.
-		if cf != nil && num >= r.d.versions.LogNumber(cf.id) {
-			if err := r.insert(cf, num, op, seq); err != nil {
-				return err
-			}
+		if err := r.replay(num, op, seq); err != nil {
+			return seq, err
 		}
 		seq++
 	}
@@ -176,14 +252,15 @@ func (r *recovery) edit(cf *ColumnFamily) *manifest.Edit {
 	return r.edits[cf]
 }
 
-// install begins a new log, writes the edits, and opens the trees on the result.
+// install begins a new log, with what is prepared carried over, writes the edits, and opens the trees on the result.
 func (r *recovery) install(found wal.Recovered) error {
 	d := r.d
-	log := d.versions.NewFileNum()
 	d.wals = wal.NewSet(d.fs, d.walDir, found.Last)
-	if err := d.wals.Create(log); err != nil {
+	if err := d.newLog(d.preparedTransactions()); err != nil {
 		return err
 	}
+	d.visible.Store(uint64(d.lastSeq))
+	log := d.wals.Current()
 	families := d.ColumnFamilies()
 	var edits []*manifest.Edit
 	for _, cf := range families {

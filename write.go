@@ -5,9 +5,11 @@ import (
 	"fmt"
 	"math"
 	"runtime"
+	"slices"
 
 	"github.com/ashlardb/ashlar/internal/batch"
 	"github.com/ashlardb/ashlar/internal/kv"
+	"github.com/ashlardb/ashlar/internal/txnbridge"
 	"github.com/ashlardb/ashlar/memtable"
 	"github.com/ashlardb/ashlar/writegroup"
 )
@@ -39,6 +41,12 @@ type commit struct {
 	seq   kv.Seq
 	hints []familyHint
 	own   Batch // the batch of a single-key write
+
+	// Package txn's, through two_phase.go and precondition.go.
+	check func(txnbridge.View) error // asked by the leader, before the log
+	phase phase                      // of a two-phase commit
+	mark  []byte                     // what goes to the log instead of batch, in a phase
+	txn   *preparedWrites            // whose phase it is
 }
 
 // familyHint remembers where the last insert into a family's memtable went.
@@ -69,18 +77,20 @@ func (d *DB) Write(b *Batch, o *WriteOptions) error {
 // WriteContext is Write for a caller who may give up: ctx counts until the group's record goes to the log. After that
 // the write is done, whatever ctx says.
 func (d *DB) WriteContext(ctx context.Context, b *Batch, o *WriteOptions) error {
-	if b.db != nil && b.db != d {
-		return invalid("the batch holds column families of another database")
+	if err := b.fits(d); err != nil {
+		return err
 	}
-	if b.ranges > 0 {
-		if err := b.checkRanges(d); err != nil {
-			return err
-		}
-	}
-	c := d.commits.Get().(*commit)
-	c.ctx, c.batch = ctx, b
-	b.Data()
+	c := d.newCommit(b)
+	c.ctx = ctx
 	return d.commit(c, o)
+}
+
+// newCommit returns a commit of b.
+func (d *DB) newCommit(b *Batch) *commit {
+	c := d.commits.Get().(*commit)
+	c.ctx, c.batch = context.Background(), b
+	b.Data()
+	return c
 }
 
 // single returns a commit with an empty batch of its own, for commitSingle.
@@ -108,6 +118,7 @@ func (d *DB) commit(c *commit, o *WriteOptions) error {
 		err = d.writes.CommitContext(c.ctx, c)
 	}
 	c.batch, c.ctx = nil, nil
+	c.check, c.phase, c.mark, c.txn = nil, noPhase, nil, nil
 	if cap(c.own.data) <= 64<<10 {
 		d.commits.Put(c)
 	}
@@ -146,7 +157,7 @@ func (s committer) Prepare(c *commit) error {
 			return err
 		}
 	}
-	for _, u := range c.batch.uses {
+	for _, u := range c.uses() {
 		cf := d.familyByID(u.family)
 		if cf == nil {
 			continue // Log refuses it
@@ -180,7 +191,7 @@ func (s committer) Admit(lead, next *commit, n, size int) writegroup.Admission {
 		return writegroup.CloseGroup
 	}
 	needs := d.groupNeeds
-	for _, u := range next.batch.uses {
+	for _, u := range next.uses() {
 		needs += u.bytes
 		if cf := d.familyByID(u.family); cf != nil && cf.mem != nil && cf.room() < needs+leaderUse(lead, u.family) {
 			return writegroup.CloseGroup
@@ -191,7 +202,7 @@ func (s committer) Admit(lead, next *commit, n, size int) writegroup.Admission {
 }
 
 func leaderUse(lead *commit, family uint32) int {
-	for _, u := range lead.batch.uses {
+	for _, u := range lead.uses() {
 		if u.family == family {
 			return u.bytes
 		}
@@ -235,26 +246,33 @@ func (s committer) Log(g *writegroup.Group[*commit]) (spread bool, err error) {
 	works := g.Works()
 	first := d.lastSeq + 1
 	parts := append(d.parts[:0], d.header[:])
-	var count uint32
-	sync, size := false, 0
+	var count uint32   // of records
+	var numbers kv.Seq // that they take
+	sync, size, phases := false, 0, slices.ContainsFunc(works, func(c *commit) bool { return c.phase != noPhase })
+	if phases {
+		first++ // one is left out: wal.Set.SetLastSeq says why
+	}
 	for i, c := range works {
-		if err := d.admissible(c.batch); err != nil {
+		if err := d.admissible(c, works[:i], g); err != nil {
 			g.Fail(i, err)
 			continue
 		}
-		c.seq = first + kv.Seq(count)
-		count += c.batch.count
+		c.seq = first + numbers
+		records, takes, body := c.record()
+		count += records
+		numbers += takes
 		size += c.batch.Len()
 		sync = sync || c.opts.Sync
-		parts = append(parts, c.batch.data[batch.HeaderSize:])
+		parts = append(parts, body)
 	}
 	d.parts = parts
+	d.checks.reset()
 	if len(parts) == 1 {
 		return false, nil
 	}
 	// The numbers are used up even if the record fails: part of it may be in the file, and none may ever stand for two
 	// writes.
-	d.lastSeq += kv.Seq(count)
+	d.lastSeq = first - 1 + numbers
 	if !works[0].opts.DisableWAL {
 		batch.SetHeader(d.header[:], first, count)
 		if err := d.wals.Append(sync, parts...); err != nil {
@@ -265,18 +283,26 @@ func (s committer) Log(g *writegroup.Group[*commit]) (spread bool, err error) {
 			d.counters.walSyncs.Add(1)
 		}
 	}
+	if phases {
+		d.wals.SetLastSeq(d.lastSeq)
+		d.logged(g)
+	}
 	clear(parts)
 	d.lastGroup = size
 	d.counters.groups.Add(1)
 	d.counters.writes.Add(uint64(len(works)))
-	d.counters.keysWritten.Add(uint64(count))
-	d.spread = d.spreads(len(works), int(count))
+	d.counters.keysWritten.Add(uint64(numbers))
+	d.spread = d.spreads(len(works), int(numbers))
 	return d.spread, nil
 }
 
-// admissible checks that every family a batch names is there, and can make something of what it is given.
-func (d *DB) admissible(b *Batch) error {
-	for _, u := range b.uses {
+// admissible checks that every family a batch names is there and can make something of what it is given, and the work's
+// precondition. before are the works of group g that come before it.
+func (d *DB) admissible(c *commit, before []*commit, g *writegroup.Group[*commit]) error {
+	if c.phase == commitPhase {
+		return nil // what was prepared will be done; a family dropped since has no use for its part
+	}
+	for _, u := range c.batch.uses {
 		cf := d.familyByID(u.family)
 		if cf == nil {
 			return during(ErrColumnFamilyDropped, "write to column family %d", u.family)
@@ -285,12 +311,19 @@ func (d *DB) admissible(b *Batch) error {
 			return cf.noMergeOperator()
 		}
 	}
-	return nil
+	if c.check == nil {
+		return nil
+	}
+	d.checks.add(before, g)
+	return c.check(view{d})
 }
 
 // Insert puts one member's batch into the memtables.
 func (s committer) Insert(g *writegroup.Group[*commit], c *commit) error {
 	d := s.d
+	if c.phase == preparePhase {
+		return nil
+	}
 	seq := c.seq
 	for r := batch.NewReader(c.batch.data); ; {
 		rec, ok, err := r.Next()
@@ -301,6 +334,10 @@ func (s committer) Insert(g *writegroup.Group[*commit], c *commit) error {
 			continue
 		}
 		cf := d.familyByID(rec.Family)
+		if cf == nil { // dropped since it was prepared
+			seq++
+			continue
+		}
 		h := &cf.hint
 		if d.spread {
 			h = c.hint(rec.Family)
@@ -329,7 +366,7 @@ func (s committer) Publish(g *writegroup.Group[*commit], err error) {
 	}
 	d.visible.Store(uint64(d.lastSeq))
 	for _, c := range g.Works() {
-		for _, u := range c.batch.uses {
+		for _, u := range c.uses() {
 			cf := d.familyByID(u.family)
 			if cf != nil && !cf.full && uint64(cf.mem.Bytes()) >= cf.opts.WriteBufferSize {
 				cf.full = true
@@ -360,16 +397,20 @@ func (d *DB) switchFull() error {
 }
 
 // switchOldest flushes the families that pin the oldest log: quiet ones, whose few writes would keep every log since.
-// With one family the write buffer bounds the logs by itself.
+// With one family the write buffer bounds the logs by itself, unless it is a prepared transaction that pins it.
 func (d *DB) switchOldest() error {
+	oldest := d.wals.Numbers()[0]
+	if err := d.carryPrepared(oldest); err != nil {
+		return err
+	}
 	families := d.ColumnFamilies()
-	if len(families) < 2 {
+	if len(families) < 2 && !d.twoPhase {
 		return nil
 	}
-	oldest := d.wals.Numbers()[0]
 	for _, cf := range families {
 		d.mu.Lock()
-		pins := len(cf.tree.ImmLocked()) == 0 && !cf.mem.Empty() && cf.mem.LogNumber <= oldest
+		pins := len(cf.tree.ImmLocked()) == 0 && !cf.mem.Empty() &&
+			(cf.mem.LogNumber <= oldest || cf.mem.PreparedLog != 0 && cf.mem.PreparedLog <= oldest)
 		d.mu.Unlock()
 		if pins {
 			if err := d.switchMemtable(cf, 0); err != nil {

@@ -17,6 +17,12 @@ type Mem struct {
 	// LogNumber is the first log that may hold its data. Guarded by the root's mutex; it moves up while the memtable is
 	// empty.
 	LogNumber uint64
+	// Since is a sequence number: every write to the family with a later one is here or in a newer memtable. Set before
+	// the tree gets the memtable.
+	Since kv.Seq
+	// PreparedLog is the oldest log with prepared writes whose commit put them here; 0 if there are none. Guarded by the
+	// root's mutex.
+	PreparedLog uint64
 	// Unlogged is set once a write without the log went in: only a flush makes it safe. Set by inserts, read at Close.
 	Unlogged atomic.Bool
 

@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 
 	"github.com/ashlardb/ashlar/internal/fname"
@@ -24,6 +25,7 @@ type builder struct {
 
 	// What a whole manifest must have said at least once.
 	sawLog, sawNextFile, sawLastSeq bool
+	sawMinLog                       bool // it need not
 	nextFile                        uint64
 	maxNum                          uint64 // the largest number seen, of a file or a log
 }
@@ -155,6 +157,7 @@ func (b *builder) applyShared(e *Edit) error {
 		b.next.lastSeq = max(b.next.lastSeq, *e.LastSeq)
 	}
 	if e.MinLogToKeep != nil {
+		b.sawMinLog = true
 		b.next.minLog = max(b.next.minLog, *e.MinLogToKeep)
 	}
 	if e.MaxFamily != nil {
@@ -224,7 +227,11 @@ func (b *builder) finish() (*state, error) {
 		}
 		s.families[id] = &f.family
 	}
-	s.raiseMinLog()
+	kept := uint64(math.MaxUint64)
+	if b.o.KeepLogs != nil {
+		kept = b.o.KeepLogs()
+	}
+	s.raiseMinLog(kept)
 	return &s, nil
 }
 

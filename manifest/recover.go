@@ -38,6 +38,10 @@ func Recover(fsys vfs.FS, dir string, o Options) (*VersionSet, error) {
 	if s.dbid == "" {
 		s.dbid = vs.o.DBID
 	}
+	vs.firstLog = s.minLog
+	if r.b.sawMinLog {
+		vs.firstLog = r.b.next.minLog
+	}
 	vs.number.Store(num)
 	vs.MarkFileNumUsed(max(num, r.b.maxNum))
 	if r.b.nextFile > 0 {

@@ -42,6 +42,9 @@ type Options struct {
 	// MaxManifestSize is the size in bytes from which a manifest may be replaced by a new one; it is, as soon as it is
 	// also five times as long as its snapshot. 0 is 16 MiB.
 	MaxManifestSize int64
+	// KeepLogs, if set, returns the oldest log that is needed though no family needs it, or the largest number: MinLogToKeep
+	// does not rise above it. It is called with the set's mutex held and may take the database's.
+	KeepLogs func() uint64
 	// DBID is the database's id, written into the manifest if that has none.
 	DBID string
 	// Logf, if set, is told what a reader of the database's LOG should know.
@@ -91,6 +94,8 @@ type VersionSet struct {
 	fs  vfs.FS
 	dir string
 	o   *Options
+	// firstLog is what FirstLog returns.
+	firstLog uint64
 
 	// Atomics.
 	next       atomic.Uint64 // the next free file number
@@ -212,6 +217,10 @@ func (vs *VersionSet) LogNumber(family uint32) uint64 {
 
 // MinLogToKeep is the number of the oldest log that recovery would need.
 func (vs *VersionSet) MinLogToKeep() uint64 { return vs.state.Load().minLog }
+
+// FirstLog is the number of the oldest log that recovery is to read, if it is there. It is MinLogToKeep, or less where the
+// manifest that Recover read says so: logs before MinLogToKeep may hold what was prepared for a two-phase commit.
+func (vs *VersionSet) FirstLog() uint64 { return vs.firstLog }
 
 // DBID is the database's id, empty if nobody gave it one.
 func (vs *VersionSet) DBID() string { return vs.state.Load().dbid }

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"math"
 	"slices"
 
 	"github.com/ashlardb/ashlar/internal/kv"
@@ -46,9 +45,9 @@ type state struct {
 func (s *state) ids() []uint32 { return slices.Sorted(maps.Keys(s.families)) }
 
 // raiseMinLog makes minLog what no family needs any more, if that is more than what is known already. A new family may
-// begin with log number 0 without bringing old logs back.
-func (s *state) raiseMinLog() {
-	least := uint64(math.MaxUint64)
+// begin with log number 0 without bringing old logs back. kept is the least log needed for other reasons.
+func (s *state) raiseMinLog(kept uint64) {
+	least := kept
 	for _, f := range s.families {
 		least = min(least, f.logNumber)
 	}

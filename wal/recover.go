@@ -57,7 +57,7 @@ func Recover(fs vfs.FS, logs []Log, mode Recovery, firstNeeded uint64, lastSeq k
 	if mode == DefaultRecovery {
 		mode = PointInTimeRecovery
 	}
-	rc := recovery{fs: fs, mode: mode, firstNeeded: firstNeeded, apply: apply, accepted: map[uint64]Predecessor{}}
+	rc := recovery{fs: fs, mode: mode, firstNeeded: firstNeeded, apply: apply, accepted: map[uint64]accepted{}, numbers: numbering{}}
 	steps, err := rc.chain(logs)
 	if err != nil {
 		return rc.out, err
@@ -85,6 +85,12 @@ type step struct {
 	backwards bool  // the claim names a log that is not older
 }
 
+// accepted is what was accepted of a log.
+type accepted struct {
+	Predecessor
+	inexact bool // the last sequence number may be a later one
+}
+
 type recovery struct {
 	fs          vfs.FS
 	mode        Recovery
@@ -94,7 +100,10 @@ type recovery struct {
 
 	last     kv.Seq // last sequence number accepted
 	lastSet  bool   // there was one
-	accepted map[uint64]Predecessor
+	inexact  bool   // last may be too low: see numbering.take
+	accepted map[uint64]accepted
+	numbers  numbering
+	marked   bool // the record checked last has marks of two-phase commits
 }
 
 func (rc *recovery) note(err error) {
@@ -192,7 +201,7 @@ func (rc *recovery) replay(s step) error {
 		}
 	}
 	if s.ours && !s.backwards && !rc.out.Stopped {
-		rc.last, rc.lastSet = max(rc.last, s.claim.LastSeq), true
+		rc.last, rc.lastSet, rc.inexact = max(rc.last, s.claim.LastSeq), true, false
 	}
 	r := NewReader(f, size, s.log.Path, s.log.Number)
 	end, counted := int64(0), false
@@ -236,14 +245,20 @@ func (rc *recovery) replay(s step) error {
 		}
 		rc.out.Batches++
 		rc.out.Bytes += int64(len(rec))
-		if n := batch.Count(rec); n > 0 {
-			rc.last, rc.lastSet, counted = batch.Seq(rec)+kv.Seq(n)-1, true, true
+		n, exact := kv.Seq(batch.Count(rec)), true
+		if rc.marked {
+			n, exact = rc.numbers.take(rec)
 		}
+		if n > 0 || rc.marked {
+			rc.last, rc.lastSet, rc.inexact = batch.Seq(rec)+n-1, true, false
+		}
+		rc.inexact = rc.inexact || !exact
+		counted = counted || len(rec) > batch.HeaderSize
 		end = r.End()
 	}
 	if end > 0 {
 		p := Predecessor{Number: s.log.Number, Size: end, LastSeq: rc.last}
-		rc.accepted[p.Number] = p
+		rc.accepted[p.Number] = accepted{p, rc.inexact}
 		if s.ours || counted {
 			rc.out.Last = p
 		}
@@ -289,7 +304,7 @@ func (rc *recovery) checkClaim(s step) *Damage {
 	if !ok && p.Number < rc.firstNeeded {
 		return nil
 	}
-	if got.Size < p.Size || s.ours && got.LastSeq < p.LastSeq {
+	if got.Size < p.Size || s.ours && got.LastSeq < p.LastSeq && !got.inexact {
 		return newDamage(Gap, s.log.Path, 0, "log %d had %d bytes up to sequence number %d, %d bytes up to %d were found",
 			p.Number, p.Size, p.LastSeq, got.Size, got.LastSeq)
 	}
@@ -298,7 +313,8 @@ func (rc *recovery) checkClaim(s step) *Damage {
 
 // check says what is wrong with a record. The error is for features that are not supported.
 func (rc *recovery) check(l Log, rec []byte, off int64) (*Damage, error) {
-	if err := batch.Validate(rec); err != nil {
+	var err error
+	if rc.marked, err = batch.ValidateLog(rec); err != nil {
 		if !errors.Is(err, corrupt.Err) {
 			return nil, fmt.Errorf("%s: record at %d: %w", l.Path, off, err)
 		}

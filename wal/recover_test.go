@@ -289,6 +289,143 @@ func TestSequencesMayHaveGapsButNotGoBack(t *testing.T) {
 	}
 }
 
+func TestMarksOfTwoPhaseCommitsDecideWhatNumbersARecordTakes(t *testing.T) {
+	record := func(seq kv.Seq, count uint32, parts ...func([]byte) []byte) []byte {
+		b := batch.Init(nil)
+		for _, p := range parts {
+			b = p(b)
+		}
+		batch.SetHeader(b, seq, count)
+		return b
+	}
+	puts := func(n int) func([]byte) []byte {
+		return func(b []byte) []byte {
+			for range n {
+				b = batch.AppendPut(b, 0, []byte("k"), nil)
+			}
+			return b
+		}
+	}
+	named := func(f func([]byte, string) []byte, name string) func([]byte) []byte {
+		return func(b []byte) []byte { return f(b, name) }
+	}
+	begin, end := batch.AppendBeginPrepare, batch.AppendEndPrepare
+	commit, rollback := batch.AppendCommit, batch.AppendRollback
+	for _, c := range []struct {
+		what string
+		recs [][]byte
+		last kv.Seq
+	}{
+		{"prepared takes none", [][]byte{record(1, 2, puts(2)), record(3, 5, begin, puts(5), named(end, "a"))}, 2},
+		{"its commit takes them", [][]byte{record(1, 5, begin, puts(5), named(end, "a")), record(1, 0, named(commit, "a"))}, 5},
+		{"its rollback takes none", [][]byte{record(1, 5, begin, puts(5), named(end, "a")), record(1, 0, named(rollback, "a")), record(1, 1, puts(1))}, 1},
+		{"others in the group go on behind it", [][]byte{record(1, 3, begin, puts(3), named(end, "a")), record(1, 3, puts(1), named(commit, "a"), puts(2))}, 6},
+		{"two in one group", [][]byte{record(1, 3, begin, puts(1), named(end, "a"), begin, puts(2), named(end, "b")), record(1, 0, named(commit, "b"), named(commit, "a"))}, 3},
+		{"carried over", [][]byte{record(1, 1, begin, puts(1), named(end, "a")), record(1, 1, named(rollback, "a"), begin, puts(1), named(end, "a")), record(1, 0, named(commit, "a"))}, 1},
+		{"a commit of what is not there takes none", [][]byte{record(1, 0, named(commit, "x")), record(1, 1, puts(1))}, 1},
+	} {
+		fs := newFakeFS()
+		fs.put(3, write(t, c.recs...))
+		_, got, err := recoverAll(fs, AbsoluteConsistency, 0, 3)
+		require.NoError(t, err, c.what)
+		require.Zero(t, got.DamageCount, c.what)
+		require.Equal(t, c.last, got.LastSeq, c.what)
+	}
+	for _, bad := range [][]byte{
+		record(1, 0, named(end, "a")), record(1, 0, begin), record(1, 0, begin, begin, named(end, "a")), record(1, 0, begin, named(commit, "a"), named(end, "a")),
+	} {
+		fs := newFakeFS()
+		fs.put(3, write(t, bad))
+		_, _, err := recoverAll(fs, AbsoluteConsistency, 0, 3)
+		require.ErrorIs(t, err, corrupt.Err)
+	}
+}
+
+// Before what is prepared a number is left out, lest its loss go unnoticed: here the end of log 3 is lost, and log 4 begins
+// with what comes after.
+func TestALostPreparationIsMissed(t *testing.T) {
+	fs := newFakeFS()
+	s := NewSet(fs, "db", Predecessor{})
+	require.NoError(t, s.Create(3))
+	require.NoError(t, s.Append(false, put(1, 10)))
+	prepared := batch.AppendEndPrepare(batch.AppendPut(batch.AppendBeginPrepare(batch.Init(nil)), 0, []byte("k"), nil), "a")
+	batch.SetHeader(prepared, 3, 1)
+	require.NoError(t, s.Append(false, prepared))
+	s.SetLastSeq(2)
+	require.NoError(t, s.Create(4))
+	require.NoError(t, s.Append(false, put(3, 10)))
+	_, got, err := recoverAll(fs, PointInTimeRecovery, 3, 3, 4)
+	require.NoError(t, err)
+	require.False(t, got.Stopped)
+	require.Equal(t, kv.Seq(3), got.LastSeq)
+	fs.put(3, fs.bytes(3)[:len(fs.bytes(3))-1])
+	_, got, err = recoverAll(fs, PointInTimeRecovery, 3, 3, 4)
+	require.NoError(t, err)
+	require.True(t, got.Stopped)
+	require.Equal(t, kv.Seq(1), got.LastSeq)
+}
+
+// A log may hold the commit of what was prepared in one that is needed no more. How many numbers it took is known from the
+// next log, or from the manifest.
+func TestTheNumbersOfACommitMayBeUnknown(t *testing.T) {
+	fs := newFakeFS()
+	s := NewSet(fs, "db", Predecessor{Number: 2, LastSeq: 7})
+	require.NoError(t, s.Create(3))
+	commit := batch.AppendCommit(batch.Init(nil), "gone")
+	batch.SetHeader(commit, 8, 0)
+	require.NoError(t, s.Append(false, commit))
+	s.SetLastSeq(12)
+	require.NoError(t, s.Create(4))
+	require.NoError(t, s.Append(false, put(13, 10)))
+	for mode := TolerateCorruptedTailRecords; mode <= SkipAnyCorruptedRecords; mode++ {
+		_, got, err := recoverAll(fs, mode, 3, 3, 4)
+		require.NoError(t, err)
+		require.Zero(t, got.DamageCount, got.Damage)
+		require.Equal(t, kv.Seq(13), got.LastSeq)
+	}
+	// A write behind it tells the number again, and then nothing may be missing.
+	require.NoError(t, s.Create(5))
+	batch.SetHeader(commit, 15, 0)
+	require.NoError(t, s.Append(false, commit))
+	s.SetLastSeq(15)
+	require.NoError(t, s.Append(false, put(16, 10)))
+	require.NoError(t, s.Append(false, put(17, 10)))
+	require.NoError(t, s.Create(6))
+	_, got, err := recoverAll(fs, AbsoluteConsistency, 5, 5, 6)
+	require.NoError(t, err)
+	require.Zero(t, got.DamageCount)
+	fs.put(5, fs.bytes(5)[:len(fs.bytes(5))-5])
+	_, _, err = recoverAll(fs, AbsoluteConsistency, 5, 5, 6)
+	require.Error(t, err)
+}
+
+func TestALogMayBeginWithWhatIsCarriedOver(t *testing.T) {
+	fs := newFakeFS()
+	s := NewSet(fs, "db", Predecessor{Number: 2, LastSeq: 7})
+	carried := batch.AppendEndPrepare(batch.AppendPut(batch.AppendBeginPrepare(batch.Init(nil)), 0, []byte("k"), nil), "a")
+	batch.SetHeader(carried, 9, 1)
+	require.NoError(t, s.Create(3, carried))
+	require.Equal(t, []string{"create 000003.log", "write 000003.log", "sync 000003.log", "syncdir"}, fs.take())
+	require.True(t, s.CurrentEmpty())
+	require.NoError(t, s.Sync())
+	require.Empty(t, fs.take(), "it is safe already")
+	s.SetLastSeq(8)
+	commit := batch.AppendCommit(batch.Init(nil), "a")
+	batch.SetHeader(commit, 10, 0)
+	require.NoError(t, s.Append(false, commit))
+	s.SetLastSeq(10)
+	require.NoError(t, s.Create(4))
+	_, got, err := recoverAll(fs, AbsoluteConsistency, 3, 3, 4)
+	require.NoError(t, err)
+	require.Zero(t, got.DamageCount)
+	require.Equal(t, kv.Seq(10), got.LastSeq)
+	require.Equal(t, kv.Seq(10), got.Last.LastSeq)
+
+	fs.fail["sync 000005.log"] = true
+	require.Error(t, s.Create(5, carried))
+	require.Equal(t, uint64(4), s.Current())
+}
+
 func TestABatchThatIsNoneIsDamage(t *testing.T) {
 	miscounted := put(2, 10)
 	batch.SetHeader(miscounted, 2, 3)
@@ -302,11 +439,11 @@ func TestABatchThatIsNoneIsDamage(t *testing.T) {
 }
 
 func TestUnsupportedFeaturesAreRefusedInEveryMode(t *testing.T) {
-	prepared := append(batch.Init(nil), 0x09)
-	batch.SetHeader(prepared, 2, 0)
+	foreign := append(batch.Init(nil), 0x12) // a mark of WritePrepared
+	batch.SetHeader(foreign, 2, 0)
 	for mode := TolerateCorruptedTailRecords; mode <= SkipAnyCorruptedRecords; mode++ {
 		fs := newFakeFS()
-		fs.put(3, write(t, put(1, 10), prepared))
+		fs.put(3, write(t, put(1, 10), foreign))
 		_, _, err := recoverAll(fs, mode, 0, 3)
 		require.ErrorIs(t, err, corrupt.ErrNotSupported)
 		require.NotErrorIs(t, err, corrupt.Err)

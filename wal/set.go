@@ -119,10 +119,10 @@ func (s *Set) add(l *liveLog) error {
 }
 
 // Create flushes the current log, makes a new one and makes that current: Append goes there. It writes the record that
-// names the log before, and syncs nothing; the first Sync does. number is above those of all logs so far. On error the
+// names the log before, and syncs nothing; the first Sync does. What is to be carried over from older logs comes right behind that record, and then the log is synced before it becomes current. number is above those of all logs so far. On error the
 // current log stays what it was and the new file is gone, as far as the file system allows. Only the write leader calls
 // it.
-func (s *Set) Create(number uint64) error {
+func (s *Set) Create(number uint64, carried ...[]byte) error {
 	before := s.last
 	if c := s.current; c != nil {
 		if s.writer.err == nil {
@@ -142,10 +142,22 @@ func (s *Set) Create(number uint64) error {
 		return err
 	}
 	w := NewWriter(f)
-	if err = w.Append(appendPredecessor(nil, before)); err == nil {
+	err = w.Append(appendPredecessor(nil, before))
+	for _, rec := range carried {
+		if err == nil {
+			err = w.Append(rec)
+		}
+	}
+	if err == nil {
 		err = w.Flush()
 	}
 	l := &liveLog{number: number, file: f, start: w.Size(), size: w.Size(), written: w.Size(), lastSeq: before.LastSeq}
+	if err == nil && len(carried) > 0 {
+		if err = f.Sync(); err == nil {
+			err = s.fs.SyncDir(s.dir)
+		}
+		l.synced, l.named = l.size, true
+	}
 	if err == nil {
 		err = s.add(l)
 	}
@@ -166,6 +178,16 @@ func (s *Set) Create(number uint64) error {
 // After an error it is open whether a crash and a recovery bring the record back, but once a new log was created they
 // will not. The log takes no more records: Append fails until Create.
 func (s *Set) Append(sync bool, parts ...[]byte) error { return s.append(parts, true, sync) }
+
+// SetLastSeq tells the last sequence number of what was just appended or carried over, where the header's count does not:
+// records with marks of two-phase commits. Each of these leaves out a number before its first. Without, one that only prepares
+// or rolls back would take none, and recovery, which knows by the numbers whether something is missing between two logs,
+// would not notice that it was lost. Only the write leader calls it.
+func (s *Set) SetLastSeq(seq kv.Seq) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.current.lastSeq = seq
+}
 
 // Buffer is Append for those who flush their logs themselves: the record may stay in memory until Flush, Create, Close,
 // Append or the next Buffer.

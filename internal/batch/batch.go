@@ -98,6 +98,18 @@ func AppendLogData(dst, blob []byte) []byte {
 	return enc.AppendBytes(append(dst, tagLogData), blob)
 }
 
+// AppendBeginPrepare, AppendEndPrepare, AppendCommit and AppendRollback append the marks of a two-phase commit. What stands
+// between the first two is prepared under the name of the second; see Mark.
+func AppendBeginPrepare(dst []byte) []byte            { return append(dst, tagBeginPrepare) }
+func AppendEndPrepare(dst []byte, name string) []byte { return appendMark(dst, tagEndPrepare, name) }
+func AppendCommit(dst []byte, name string) []byte     { return appendMark(dst, tagCommit, name) }
+func AppendRollback(dst []byte, name string) []byte   { return appendMark(dst, tagRollback, name) }
+
+func appendMark(dst []byte, tag byte, name string) []byte {
+	dst = binary.AppendUvarint(append(dst, tag), uint64(len(name)))
+	return append(dst, name...)
+}
+
 func appendTag(dst []byte, family uint32, plain, withFamily byte) []byte {
 	if family == 0 {
 		return append(dst, plain)
@@ -105,12 +117,32 @@ func appendTag(dst []byte, family uint32, plain, withFamily byte) []byte {
 	return binary.AppendUvarint(append(dst, withFamily), uint64(family))
 }
 
+// Mark says what a record is to a two-phase commit (RocksDB's WriteCommitted).
+type Mark uint8
+
+const (
+	// NoMark: the record is a write or log data.
+	NoMark Mark = iota
+	// BeginPrepare: the writes from here to EndPrepare are prepared, not done. They are counted and take no sequence
+	// numbers.
+	BeginPrepare
+	// EndPrepare names what was prepared.
+	EndPrepare
+	// Commit does what was prepared under the name, with the numbers that are due. It is not counted, and takes as many
+	// numbers as there are writes.
+	Commit
+	// Rollback forgets what was prepared under the name.
+	Rollback
+)
+
 // A Record is one record of a batch. Its slices share the batch's memory.
 type Record struct {
 	// Kind is KindValue, KindDelete, KindSingleDel, KindMerge or KindRangeDelete.
 	Kind kv.Kind
 	// LogData says that the record is a blob for the log, which Key holds: it has no Kind and takes no sequence number.
 	LogData bool
+	// Mark is set for the marks of two-phase commits, which have no Kind. Key is the name, but for BeginPrepare.
+	Mark Mark
 	// Family is the number of the column family; 0 is the default one.
 	Family uint32
 	// Key is the user key; for KindRangeDelete the first key deleted.
@@ -121,8 +153,9 @@ type Record struct {
 
 // A Reader walks the records of one batch. It is a value; copying it copies the position.
 type Reader struct {
-	rest []byte
-	size int
+	rest  []byte
+	size  int
+	marks bool // are read, not refused
 }
 
 // NewReader returns a Reader at the first record of b. The bytes of b must not change while it is used.
@@ -132,6 +165,23 @@ func NewReader(b []byte) Reader {
 	}
 	return Reader{rest: b[HeaderSize:], size: len(b)}
 }
+
+// NewLogReader returns a Reader for what a log holds: marks of two-phase commits are records too, which NewReader's
+// refuses.
+func NewLogReader(b []byte) Reader {
+	r := NewReader(b)
+	r.marks = true
+	return r
+}
+
+// At returns r moved to the record that begins at off, which Offset returned when it was next.
+func (r Reader) At(off int64) Reader {
+	r.rest = r.rest[off-r.Offset():]
+	return r
+}
+
+// Bytes returns the records from here to end, which Offset returned behind the last of them.
+func (r Reader) Bytes(end int64) []byte { return r.rest[:end-r.Offset()] }
 
 // Next returns the next record. At the end ok is false and err nil. An error names the place in the batch, matches
 // corrupt.Err or corrupt.ErrNotSupported, and is returned again by every later call.
@@ -150,6 +200,19 @@ func (r *Reader) Next() (rec Record, ok bool, err error) {
 	tag := b[0]
 	b = b[1:]
 	ok = true
+	if r.marks {
+		switch tag {
+		case tagBeginPrepare:
+			r.rest = b
+			return Record{Mark: BeginPrepare}, true, nil
+		case tagEndPrepare:
+			rec.Mark = EndPrepare
+		case tagCommit:
+			rec.Mark = Commit
+		case tagRollback:
+			rec.Mark = Rollback
+		}
+	}
 	switch tag {
 	case tagFamilyPut, tagFamilyDelete, tagFamilySingleDel, tagFamilyMerge, tagFamilyDeleteRange:
 		rec.Family, b, ok = enc.Uvarint32(b)
@@ -169,7 +232,9 @@ func (r *Reader) Next() (rec Record, ok bool, err error) {
 	case tagLogData:
 		rec.LogData = true
 	default:
-		return Record{}, false, r.refuse(tag)
+		if rec.Mark == NoMark {
+			return Record{}, false, r.refuse(tag)
+		}
 	}
 	if ok {
 		rec.Key, b, ok = enc.Bytes(b)
@@ -178,14 +243,14 @@ func (r *Reader) Next() (rec Record, ok bool, err error) {
 		rec.Value, b, ok = enc.Bytes(b)
 	}
 	if !ok {
-		return Record{}, false, corrupt.At("batch", r.offset(), "record with tag %#02x is cut short", tag)
+		return Record{}, false, corrupt.At("batch", r.Offset(), "record with tag %#02x is cut short", tag)
 	}
 	r.rest = b
 	return rec, true, nil
 }
 
-// offset is where the next record (or the noops before it) starts in the batch.
-func (r *Reader) offset() int64 { return int64(r.size - len(r.rest)) }
+// Offset is where the next record (or the noops before it) starts in the batch.
+func (r *Reader) Offset() int64 { return int64(r.size - len(r.rest)) }
 
 func (r *Reader) refuse(tag byte) error {
 	var what string
@@ -199,33 +264,52 @@ func (r *Reader) refuse(tag byte) error {
 	case tagTimedPut, tagFamilyTimedPut:
 		what = "timed put"
 	default:
-		return corrupt.At("batch", r.offset(), "unknown tag %#02x", tag)
+		return corrupt.At("batch", r.Offset(), "unknown tag %#02x", tag)
 	}
-	return corrupt.Unsupported("batch", r.offset(), "%s (tag %#02x)", what, tag)
+	return corrupt.Unsupported("batch", r.Offset(), "%s (tag %#02x)", what, tag)
 }
 
 // Validate reads all of b and returns nil when every record is whole, the header counts them rightly, and their
 // sequence numbers fit. The error is as that of Reader.Next.
 func Validate(b []byte) error {
-	r := NewReader(b)
+	_, err := validate(b, NewReader(b))
+	return err
+}
+
+// ValidateLog is Validate for what a log holds. Marks of two-phase commits are allowed, in the right order; marked tells
+// whether there are any.
+func ValidateLog(b []byte) (marked bool, err error) { return validate(b, NewLogReader(b)) }
+
+func validate(b []byte, r Reader) (marked bool, err error) {
 	n := uint64(0)
+	preparing := false
 	for {
+		off := r.Offset()
 		rec, ok, err := r.Next()
 		if err != nil {
-			return err
+			return marked, err
 		}
 		if !ok {
 			break
 		}
-		if !rec.LogData {
+		switch {
+		case rec.Mark != NoMark:
+			if preparing != (rec.Mark == EndPrepare) {
+				return marked, corrupt.At("batch", off, "a mark of a two-phase commit is out of place")
+			}
+			marked, preparing = true, rec.Mark == BeginPrepare
+		case !rec.LogData:
 			n++
 		}
 	}
+	if preparing {
+		return marked, corrupt.At("batch", int64(len(b)), "a prepared part has no end")
+	}
 	if want := uint64(Count(b)); n != want {
-		return corrupt.At("batch", 8, "the header counts %d records, there are %d", want, n)
+		return marked, corrupt.At("batch", 8, "the header counts %d records, there are %d", want, n)
 	}
 	if seq := Seq(b); seq > kv.MaxSeq || n > 0 && uint64(kv.MaxSeq-seq) < n-1 {
-		return corrupt.At("batch", 0, "sequence number %d with %d records does not fit 56 bits", seq, n)
+		return marked, corrupt.At("batch", 0, "sequence number %d with %d records does not fit 56 bits", seq, n)
 	}
-	return nil
+	return marked, nil
 }

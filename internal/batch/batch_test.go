@@ -131,6 +131,40 @@ func TestForeignFeaturesAreNotSupported(t *testing.T) {
 	require.EqualError(t, err, "batch: at 12: two-phase commit (tag 0x09): not supported")
 }
 
+func TestMarksAreReadFromLogsOnly(t *testing.T) {
+	b := AppendBeginPrepare(Init(nil))
+	b = AppendEndPrepare(AppendPut(b, 0, []byte("k"), []byte("v")), "x")
+	b = AppendRollback(AppendCommit(b, "y"), "")
+	SetHeader(b, 1, 1)
+	require.Equal(t, "0901016b01760a01780b01790c00", hex.EncodeToString(Body(b)), "RocksDB's bytes")
+	marked, err := ValidateLog(b)
+	require.NoError(t, err)
+	require.True(t, marked)
+	require.ErrorIs(t, Validate(b), corrupt.ErrNotSupported)
+	var got []Record
+	r := NewLogReader(b)
+	second := r
+	for {
+		off := r.Offset()
+		rec, ok, err := r.Next()
+		require.NoError(t, err)
+		if !ok {
+			break
+		}
+		moved := second.At(off)
+		again, _, _ := moved.Next()
+		require.Equal(t, rec, again)
+		rec.Key, rec.Value = append([]byte(nil), rec.Key...), nil
+		got = append(got, rec)
+	}
+	require.Equal(t, []Record{
+		{Mark: BeginPrepare}, {Kind: kv.KindValue, Key: []byte("k")}, {Mark: EndPrepare, Key: []byte("x")},
+		{Mark: Commit, Key: []byte("y")}, {Mark: Rollback},
+	}, got)
+	_, err = ValidateLog(b[:len(b)-3])
+	require.ErrorIs(t, err, corrupt.Err)
+}
+
 func TestAnErrorStays(t *testing.T) {
 	r := NewReader(append(AppendDelete(Init(nil), 0, []byte("k")), 0xff))
 	_, ok, err := r.Next()
@@ -160,6 +194,9 @@ func FuzzBatchDecode(f *testing.F) {
 	f.Add(AppendLogData(AppendDeleteRange(Init(nil), 4, []byte("a"), []byte("b")), []byte("x")))
 	f.Add(append(Init(nil), tagBeginPrepare))
 	f.Fuzz(func(t *testing.T, b []byte) {
+		if marked, err := ValidateLog(b); err == nil && !marked && Validate(b) != nil {
+			t.Fatal("valid in a log, without marks, and not elsewhere")
+		}
 		recs, err := records(b)
 		if len(recs) > len(b) {
 			t.Fatal("more records than bytes")

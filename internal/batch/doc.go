@@ -17,8 +17,14 @@
 //	0x0F / 0x0E   delete range      [cf] lps begin, lps end      counted; end is excluded
 //	0x03          log data          lps blob                     not counted, not stored in the database
 //	0x0D          noop                                           not counted
+//	0x09          begin prepare                                  not counted
+//	0x0A          end prepare       lps name                     not counted; what it ends is counted
+//	0x0B          commit            lps name                     not counted, takes the numbers of what was prepared
+//	0x0C          rollback          lps name                     not counted
 //
-// Known and refused with corrupt.ErrNotSupported: the marks of two-phase commits (0x09, 0x0A, 0x0B, 0x0C, 0x12, 0x13,
+// The last four are the marks of a two-phase commit. They stand in logs only: NewReader refuses them.
+//
+// Known and refused with corrupt.ErrNotSupported: the marks of RocksDB's other kinds of two-phase commits (0x12, 0x13,
 // 0x15), blob indexes (0x10, 0x11), wide columns (0x16, 0x17) and timed puts (0x18, 0x19). Anything else is corruption.
 //
 // The default family has number 0 and always gets the tag without a family; the other form with number 0 is read too.
