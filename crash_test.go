@@ -64,6 +64,7 @@ func newCrashLife(seed uint64, deeds, most int) *crashLife {
 	l.opts.Table.FormatVersion = []int{0, 2, 4, 6, 7}[rng.IntN(5)]
 	l.opts.NoDynamicLevelBytes = rng.IntN(2) == 0
 	l.opts.NoConcurrentMemtableWrite = rng.IntN(4) == 0
+	l.opts.ManualWALFlush = rng.IntN(4) == 0
 	if rng.IntN(3) == 0 {
 		l.opts.MaxTotalWALSize = 100 << 10
 	}

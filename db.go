@@ -167,7 +167,8 @@ func (d *DB) applyEdits(edits []*manifest.Edit, install func([]*manifest.Version
 	return d.setBackgroundError(reasonManifest, during(err, "write the manifest"))
 }
 
-// SyncWAL makes every write that has returned survive a power cut, those without the log excepted.
+// SyncWAL makes every write that has returned survive a power cut, those without the log excepted. With ManualWALFlush
+// these are the writes that have left memory: FlushWAL(true) is for all of them.
 func (d *DB) SyncWAL(ctx context.Context) error {
 	if err := d.writable(); err != nil {
 		return err
@@ -182,12 +183,25 @@ func (d *DB) SyncWAL(ctx context.Context) error {
 	return nil
 }
 
-// FlushWAL hands what is written to the operating system, which each write does by itself, and with sync is SyncWAL.
+// FlushWAL hands what ManualWALFlush left in memory to the operating system, and with sync goes on with SyncWAL. Without
+// that option each write does the first by itself.
 func (d *DB) FlushWAL(sync bool) error {
-	if sync {
-		return d.SyncWAL(context.Background())
+	err := d.writable()
+	if err == nil && d.opts.ManualWALFlush {
+		err = d.exclusive(d.flushLog)
 	}
-	return d.writable()
+	if err != nil || !sync {
+		return err
+	}
+	return d.SyncWAL(context.Background())
+}
+
+// flushLog writes what the log has in memory. Only the leader calls it.
+func (d *DB) flushLog() error {
+	if err := d.wals.Flush(); err != nil {
+		return d.setBackgroundError(reasonLog, during(err, "write the log"))
+	}
+	return nil
 }
 
 // Close ends the use of the database: calls in flight are waited for, background work is stopped, and writes that are in
@@ -205,7 +219,10 @@ func (d *DB) Close() error {
 		for _, cf := range d.ColumnFamilies() {
 			unlogged = unlogged || cf.unlogged()
 		}
-		return nil
+		if d.bgError.Load() != nil {
+			return nil // Resume did not help, and the log may be broken
+		}
+		return during(d.wals.Flush(), "write the log")
 	})
 	if unlogged && d.bgError.Load() == nil {
 		err = errors.Join(err, d.flushUnlogged())

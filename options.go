@@ -86,7 +86,8 @@ const (
 
 // WriteOptions say how a write is done. Nil means all false.
 type WriteOptions struct {
-	// Sync returns only after the write would survive a power cut. Without it the write survives a killed process.
+	// Sync returns only after the write would survive a power cut. Without it the write survives a killed process, unless
+	// Options.ManualWALFlush is set.
 	Sync bool
 	// DisableWAL keeps the write out of the log: until its memtable is flushed, a crash loses it. Not with Sync.
 	DisableWAL bool
@@ -150,6 +151,9 @@ type Options struct {
 	WALDir string
 	// WALRecoveryMode says what a damaged log does to Open. PointInTimeRecovery.
 	WALRecoveryMode WALRecoveryMode
+	// ManualWALFlush leaves what goes to the log in memory until FlushWAL, a write with Sync, the start of a new log, or a
+	// mebibyte of it. A killed process loses it; what is left is a prefix of the writes.
+	ManualWALFlush bool
 	// NoConcurrentMemtableWrite makes a group's leader insert for all its members.
 	NoConcurrentMemtableWrite bool
 	// MaxWriteBatchGroupSize bounds the bytes of a write group. 1 MiB.

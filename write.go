@@ -17,7 +17,7 @@ import (
 //	Prepare   room: background error, full memtables, size of the logs, stalls. Before the group is formed, so that who
 //	          comes meanwhile rides along.
 //	Admit     who else may come: same DisableWAL, NoSlowdown and LowPri; Sync only behind a Sync; within the size limit.
-//	Log       numbers for each batch, one record and one write(2) for the group, one fsync if anyone asked for it.
+//	Log       numbers for each batch, one record and one write(2) for the group (none: ManualWALFlush), one fsync if anyone asked for it.
 //	Insert    into the memtables, by the leader alone or by all at once.
 //	Publish   visible moves to the group's last number: all of it is seen at once, after it is as safe as was asked.
 //
@@ -231,7 +231,13 @@ func (s committer) Log(g *writegroup.Group[*commit]) (spread bool, err error) {
 	d.lastSeq += kv.Seq(count)
 	if !works[0].opts.DisableWAL {
 		batch.SetHeader(d.header[:], first, count)
-		if err := d.wals.Append(sync, parts...); err != nil {
+		var err error
+		if d.opts.ManualWALFlush && !sync {
+			err = d.wals.Buffer(parts...)
+		} else {
+			err = d.wals.Append(sync, parts...)
+		}
+		if err != nil {
 			return false, d.setBackgroundError(reasonLog, during(err, "write the log"))
 		}
 		d.counters.walBytes.Add(uint64(size))

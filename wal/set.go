@@ -1,5 +1,5 @@
 // A Set is the live logs of one database: the current one, to which the write leader appends, and older ones whose data
-// is not in tables yet.
+// is not in tables yet. Recovery brings what it finds into tables, so a Set starts empty.
 //
 //  1. Append and Create belong to the write leader. Everything else may be called from anywhere at any time.
 //  2. mu is a leaf: it guards the list and the numbers in it, and is never held over I/O. syncing is held over fsyncs, by
@@ -47,10 +47,9 @@ type Set struct {
 // liveLog is one log of a Set.
 type liveLog struct {
 	// Constant.
-	number  uint64
-	file    vfs.File
-	adopted bool  // found by recovery, never appended to
-	start   int64 // bytes before the first batch: the record that names the log before
+	number uint64
+	file   vfs.File
+	start  int64 // bytes before the first batch: the record that names the log before
 
 	// Guarded by Set.mu.
 	size      int64 // accepted
@@ -83,29 +82,11 @@ type syncTask struct {
 	name bool // the directory needs it
 }
 
-// NewSet returns the set of logs in dir, empty until Adopt or Create. last is what came before, Recovered.Last; zero for
+// NewSet returns the set of logs in dir, empty until Create. last is what came before, Recovered.Last; zero for
 // a new database. If it were wrong, the next recovery would take logs for given up.
 func NewSet(fs vfs.FS, dir string, last Predecessor) *Set { return &Set{fs: fs, dir: dir, last: last} }
 
 func (s *Set) path(number uint64) string { return s.fs.Join(s.dir, fname.Make(fname.Log, number)) }
-
-// Adopt adds a log that recovery read and whose data is not in tables yet, oldest first and before Create. It counts as
-// unsynced: the crash that led to the recovery may have left it in the system's memory only, and a write that is
-// synced later relies on it.
-func (s *Set) Adopt(number uint64) error {
-	f, err := s.fs.Open(s.path(number))
-	if err != nil {
-		return err
-	}
-	size, err := f.Size()
-	if err == nil {
-		err = s.add(&liveLog{number: number, file: f, size: size, written: size, adopted: true})
-	}
-	if err != nil {
-		return errors.Join(err, f.Close())
-	}
-	return nil
-}
 
 // add puts l at the end of the list.
 func (s *Set) add(l *liveLog) error {
@@ -243,7 +224,7 @@ func (s *Set) sync(current bool) error {
 	var err error
 	names := false
 	for i, l := range s.logs {
-		if !current && i == len(s.logs)-1 && !l.adopted {
+		if !current && i == len(s.logs)-1 {
 			break
 		}
 		if err = l.syncErr; err != nil {
@@ -315,7 +296,7 @@ func (s *Set) DropBelow(number uint64) (obsolete []uint64) {
 	s.mu.Lock()
 	var closing, rest []*liveLog
 	for i, l := range s.logs {
-		isCurrent := i == len(s.logs)-1 && !l.adopted
+		isCurrent := i == len(s.logs)-1
 		switch {
 		case l.number >= number || isCurrent:
 			rest = append(rest, l)
@@ -339,7 +320,7 @@ func (s *Set) DropBelow(number uint64) (obsolete []uint64) {
 func (s *Set) Current() uint64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if n := len(s.logs); n > 0 && !s.logs[n-1].adopted {
+	if n := len(s.logs); n > 0 {
 		return s.logs[n-1].number
 	}
 	return 0

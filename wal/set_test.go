@@ -63,24 +63,18 @@ func TestOlderLogsAreSyncedFirst(t *testing.T) {
 	require.Equal(t, []string{"close 000008.log"}, fs.take())
 }
 
-func TestRecoveredLogsAreSyncedBeforeWhatReliesOnThem(t *testing.T) {
+func TestNumbersGoUpFromWhatCameBefore(t *testing.T) {
 	fs := newFakeFS()
 	fs.put(3, write(t, put(1, 10)))
 	fs.put(4, write(t, put(2, 10)))
 	s := NewSet(fs, "db", Predecessor{Number: 4, Size: int64(len(fs.bytes(4))), LastSeq: 2})
-	require.NoError(t, s.Adopt(3))
-	require.NoError(t, s.Adopt(4))
-	require.Error(t, s.Adopt(4))
-	require.Error(t, s.Adopt(9))
 	require.Zero(t, s.Current())
 	require.ErrorIs(t, s.Append(false, put(3, 1)), errNoLog)
 	require.Error(t, s.Create(4))
 	require.NoError(t, s.Create(7))
-	fs.take()
-	require.NoError(t, s.Append(true, put(3, 10)))
-	require.Equal(t, []string{"write 000007.log", "sync 000003.log", "sync 000004.log", "sync 000007.log", "syncdir"}, fs.take())
-	require.Equal(t, []uint64{3, 4, 7}, s.Numbers())
-	require.Equal(t, []uint64{3, 4}, s.DropBelow(7))
+	require.NoError(t, s.Append(false, put(3, 10)))
+	require.Equal(t, []uint64{7}, s.Numbers())
+	require.Equal(t, "1 2 3", recovered(t, fs, AbsoluteConsistency, 0, 3, 4, 7))
 }
 
 func TestALogBreaksForGoodWhenAWriteFails(t *testing.T) {
