@@ -179,20 +179,20 @@ func (d *DB) Resume(ctx context.Context) error {
 		return nil
 	}
 	// Nobody writes while an error stands. Memtables are switched with the queue to itself, then flushed, so that the log
-	// that failed is not needed any more.
+	// that failed is not needed any more. They may hold writes that failed, of a group whose sync did: these are beyond
+	// what is visible, and stay out of the tables.
 	err := d.writes.Exclusive(func() error {
 		if d.closed.Load() {
 			return ErrClosed
 		}
 		if !d.wals.CurrentEmpty() {
-			log := d.versions.NewFileNum()
-			if err := d.wals.Create(log); err != nil {
-				return during(err, "start log %d", log)
+			if _, err := d.startLog(); err != nil {
+				return err
 			}
 		}
 		for _, cf := range d.ColumnFamilies() {
 			if !cf.mem.Empty() {
-				if err := d.switchMemtable(cf, 0); err != nil {
+				if err := d.rotate(cf, 0); err != nil {
 					return err
 				}
 			}

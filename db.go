@@ -63,11 +63,14 @@ type DB struct {
 	lastSeq    kv.Seq // last number given out
 	header     [batch.HeaderSize]byte
 	parts      [][]byte
-	full       []*ColumnFamily // whose memtable is to be switched
+	touched    []*ColumnFamily // written to since the leader last looked whether their memtables are full
 	lastGroup  int             // bytes of the last group, which pay for the next one's delay
 	groupNeeds int             // memtable bytes that the members of the group being formed need
 	spread     bool            // the group inserts in parallel; members read it after the leader woke them
 	creating   *Comparator     // the order of the family that is being made
+
+	// Owned by the one who publishes (package writegroup), and by the leader when nothing is left to be published.
+	accepted wal.Mark // what is published ends there in the current log
 
 	// Guarded by mu. cond tells of every change that someone may wait for.
 	mu          sync.Mutex

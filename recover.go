@@ -151,7 +151,7 @@ func (r *recovery) insert(cf *ColumnFamily, num uint64, op batch.Record, seq kv.
 // flush writes a family's memtable to a table of level 0.
 func (r *recovery) flush(cf *ColumnFamily) error {
 	m := r.mems[cf]
-	f, err := r.d.writeLevel0(r.d.ctx, cf, []*lsm.Mem{m}, nil)
+	f, err := r.d.writeLevel0(r.d.ctx, cf, []*lsm.Mem{m}, nil, kv.MaxSeq)
 	if err != nil {
 		return during(err, "flush column family %q", cf.name)
 	}
@@ -174,9 +174,9 @@ func (r *recovery) edit(cf *ColumnFamily) *manifest.Edit {
 // install begins a new log, writes the edits, and opens the trees on the result.
 func (r *recovery) install(found wal.Recovered) error {
 	d := r.d
-	log := d.versions.NewFileNum()
 	d.wals = wal.NewSet(d.fs, d.walDir, found.Last)
-	if err := d.wals.Create(log); err != nil {
+	log, err := d.startLog()
+	if err != nil {
 		return err
 	}
 	families := d.ColumnFamilies()

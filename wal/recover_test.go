@@ -72,11 +72,11 @@ func state(t testing.TB) *fakeFS {
 	s := NewSet(fs, "db", Predecessor{})
 	require.NoError(t, s.Create(3))
 	for seq := range kv.Seq(3) {
-		require.NoError(t, s.Append(false, put(seq+1, 20_000)))
+		require.NoError(t, s.Append(put(seq+1, 20_000)))
 	}
 	require.NoError(t, s.Create(5))
 	for seq := range kv.Seq(2) {
-		require.NoError(t, s.Append(false, put(seq+4, 20_000)))
+		require.NoError(t, s.Append(put(seq+4, 20_000)))
 	}
 	return fs
 }
@@ -228,7 +228,7 @@ func TestARecoveryThatCrashesLeavesAStateThatOpens(t *testing.T) {
 			require.Equal(t, first, recovered(t, fs, mode, 3, 3, 5, 9), "%s: %v", name, mode)
 		}
 		// The numbers that were given up are used again.
-		require.NoError(t, s.Append(false, put(got.LastSeq+1, 100)))
+		require.NoError(t, s.Append(put(got.LastSeq+1, 100)))
 		want := strings.TrimSpace(first + " " + fmt.Sprint(got.LastSeq+1))
 		for mode := TolerateCorruptedTailRecords; mode <= SkipAnyCorruptedRecords; mode++ {
 			require.Equal(t, want, recovered(t, fs, mode, 3, 3, 5, 9), "%s: %v", name, mode)
@@ -250,11 +250,11 @@ func TestLostLogDataIsAGapThatRecoveryGetsOver(t *testing.T) {
 	fs := newFakeFS()
 	s := NewSet(fs, "db", Predecessor{})
 	require.NoError(t, s.Create(3))
-	require.NoError(t, s.Append(false, put(1, 10)))
+	require.NoError(t, s.Append(put(1, 10)))
 	end := len(fs.bytes(3))
-	require.NoError(t, s.Append(false, batch.AppendLogData(batch.Init(nil), []byte("note"))))
+	require.NoError(t, s.Append(batch.AppendLogData(batch.Init(nil), []byte("note"))))
 	require.NoError(t, s.Create(4))
-	require.NoError(t, s.Append(false, put(2, 10)))
+	require.NoError(t, s.Append(put(2, 10)))
 	for i, want := range []string{"1 2", "1 2", "1 2", "1 2"} {
 		require.Equal(t, want, recovered(t, fs, TolerateCorruptedTailRecords+Recovery(i), 0, 3, 4))
 	}
@@ -281,7 +281,7 @@ func TestSequencesMayHaveGapsButNotGoBack(t *testing.T) {
 		s := NewSet(fs, "db", Predecessor{})
 		require.NoError(t, s.Create(3))
 		for _, seq := range c.seqs {
-			require.NoError(t, s.Append(false, put(seq, 10)))
+			require.NoError(t, s.Append(put(seq, 10)))
 		}
 		for i, want := range c.want {
 			require.Equal(t, want, recovered(t, fs, TolerateCorruptedTailRecords+Recovery(i), 0, 3))
@@ -445,7 +445,7 @@ func FuzzRecover(f *testing.F) {
 				t.Fatal(err)
 			}
 			for _, size := range []int{10, 300, 33_000, 4000, 0} {
-				if err := s.Append(false, put(seq+1, size)); err != nil {
+				if err := s.Append(put(seq+1, size)); err != nil {
 					t.Fatal(err)
 				}
 				seq++

@@ -7,7 +7,7 @@
 //  3. Logs are synced oldest first, and the directory after them: a synced write implies all before it.
 //  4. A failed write or sync is never tried again on the same file. A log that failed takes no more records; one whose
 //     sync failed fails every Sync until it is dropped.
-//  5. What Append refused does not count: the next log names as its predecessor's length what was accepted.
+//  5. What Append or Refuse refused does not count: the next log names as its predecessor's length what was accepted.
 
 package wal
 
@@ -33,6 +33,7 @@ type Set struct {
 
 	// Owned by the write leader.
 	writer  *Writer
+	mark    Mark
 	current *liveLog // nil before the first Create
 
 	// syncing is held by the one who syncs.
@@ -80,6 +81,12 @@ type syncTask struct {
 	size int64
 	data bool // the file needs it
 	name bool // the directory needs it
+}
+
+// Mark is a place in the current log, between two records.
+type Mark struct {
+	Size    int64  // where it is
+	LastSeq kv.Seq // the last sequence number before it, in this log or an older one
 }
 
 // NewSet returns the set of logs in dir, empty until Create. last is what came before, Recovered.Last; zero for
@@ -137,29 +144,28 @@ func (s *Set) Create(number uint64) error {
 		w.buf, s.writer.buf = s.writer.buf[:0], nil
 	}
 	s.writer, s.current = w, l
+	s.mark = Mark{l.size, l.lastSeq}
 	return nil
 }
 
-// Append writes one record, the concatenation of parts, to the current log in one Write call, and with sync makes it and
-// everything before it survive a crash of the machine. The record is a batch, the header within the first part. Only
-// the write leader calls it.
+// Append writes one record, the concatenation of parts, to the current log in one Write call. The record is a batch, the
+// header within the first part. Only the write leader calls it.
 //
 // After an error it is open whether a crash and a recovery bring the record back, but once a new log was created they
 // will not. The log takes no more records: Append fails until Create.
-func (s *Set) Append(sync bool, parts ...[]byte) error { return s.append(parts, true, sync) }
+func (s *Set) Append(parts ...[]byte) error { return s.append(parts, true) }
 
 // Buffer is Append for those who flush their logs themselves: the record may stay in memory until Flush, Create, Close,
 // Append or the next Buffer.
-func (s *Set) Buffer(parts ...[]byte) error { return s.append(parts, false, false) }
+func (s *Set) Buffer(parts ...[]byte) error { return s.append(parts, false) }
 
-func (s *Set) append(parts [][]byte, flush, sync bool) error {
+func (s *Set) append(parts [][]byte, flush bool) error {
 	l := s.current
 	if l == nil {
 		return errNoLog
 	}
-	seq, count := batch.Seq(parts[0]), batch.Count(parts[0])
 	s.mu.Lock()
-	size, lastSeq, err := l.size, l.lastSeq, l.errLocked()
+	err := l.errLocked()
 	s.mu.Unlock()
 	if err != nil {
 		return err
@@ -168,26 +174,40 @@ func (s *Set) append(parts [][]byte, flush, sync bool) error {
 		flush = true
 		err = s.writer.Flush()
 	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	if err == nil {
-		s.mu.Lock()
-		l.size = s.writer.Size()
-		if flush {
-			l.written = l.size
-		}
-		if count > 0 {
-			l.lastSeq = seq + kv.Seq(count) - 1
-		}
-		s.mu.Unlock()
-		if sync {
-			err = s.Sync()
-		}
+		err = l.errLocked() // a Sync may have failed meanwhile
 	}
 	if err != nil {
-		s.mu.Lock()
-		l.size, l.lastSeq, l.appendErr = size, lastSeq, err
-		s.mu.Unlock()
+		l.appendErr = err
+		return err
 	}
-	return err
+	mark := Mark{s.writer.Size(), s.mark.LastSeq}
+	if count := batch.Count(parts[0]); count > 0 {
+		mark.LastSeq = batch.Seq(parts[0]) + kv.Seq(count) - 1
+	}
+	s.mark, l.size, l.lastSeq = mark, mark.Size, mark.LastSeq
+	if flush {
+		l.written = l.size
+	}
+	return nil
+}
+
+// Mark is where the next record will begin. Only the write leader calls it.
+func (s *Set) Mark() Mark { return s.mark }
+
+// Refuse takes back what was appended to the current log behind m, because of err, the error of a Sync: as after a failed
+// Append, a recovery may bring it back only until a new log is created. Append fails until then. It may be called beside
+// the leader's Append, which fails then, but not beside Create.
+func (s *Set) Refuse(m Mark, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	l := s.logs[len(s.logs)-1]
+	l.size, l.lastSeq = min(l.size, m.Size), min(l.lastSeq, m.LastSeq)
+	if l.appendErr == nil {
+		l.appendErr = err
+	}
 }
 
 // Flush writes what Buffer left in memory. Only the write leader calls it. What is lost in an error was accepted all the

@@ -37,6 +37,7 @@ type fake struct {
 	log     func(g *Group[*work]) error
 	insert  func(*work) error
 	publish func(g *Group[*work], err error)
+	sync    func() error
 
 	last    int // sequence of the last logged work
 	groups  [][]int
@@ -82,6 +83,13 @@ func (f *fake) Insert(_ *Group[*work], w *work) error {
 		return nil
 	}
 	return f.insert(w)
+}
+
+func (f *fake) Sync() error {
+	if f.sync == nil {
+		return nil
+	}
+	return f.sync()
 }
 
 func (f *fake) Publish(g *Group[*work], err error) {
