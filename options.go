@@ -84,6 +84,20 @@ const (
 	BlockCacheTier
 )
 
+// MappedWAL says how logs are written.
+type MappedWAL uint8
+
+const (
+	// DefaultMappedWAL is MappedWALOff.
+	DefaultMappedWAL MappedWAL = iota
+	// MappedWALOff writes each group's record with one write(2).
+	MappedWALOff
+	// MappedWALOn takes room for a log in advance, and copies records into its memory. What has returned survives a killed
+	// process as with write(2). The file is longer than its records until the log is ended. Where a file system cannot do
+	// that, or has no room left, and after an error of the mapping, logs are written with write(2).
+	MappedWALOn
+)
+
 // WriteOptions say how a write is done. Nil means all false.
 type WriteOptions struct {
 	// Sync returns only after the write would survive a power cut. Without it the write survives a killed process, unless
@@ -154,6 +168,8 @@ type Options struct {
 	// ManualWALFlush leaves what goes to the log in memory until FlushWAL, a write with Sync, the start of a new log, or a
 	// mebibyte of it. A killed process loses it; what is left is a prefix of the writes.
 	ManualWALFlush bool
+	// WALMapped has logs written through memory, without a system call for each write.
+	WALMapped MappedWAL
 	// NoConcurrentMemtableWrite makes a group's leader insert for all its members.
 	NoConcurrentMemtableWrite bool
 	// MaxWriteBatchGroupSize bounds the bytes of a write group. 1 MiB.
@@ -285,6 +301,7 @@ func (o *Options) withDefaults() Options {
 	or(&d.MaxBackgroundJobs, 2)
 	or(&d.MaxOpenFiles, -1)
 	or(&d.WALRecoveryMode, PointInTimeRecovery)
+	or(&d.WALMapped, MappedWALOff)
 	or(&d.MaxWriteBatchGroupSize, 1<<20)
 	or(&d.DelayedWriteRate, 16<<20)
 	if d.FS == nil {
@@ -320,6 +337,9 @@ func (o *Options) Validate() error {
 	}
 	if o.WALRecoveryMode > SkipAnyCorruptedRecords {
 		bad("WALRecoveryMode is %d", o.WALRecoveryMode)
+	}
+	if o.WALMapped > MappedWALOn {
+		bad("WALMapped is %d", o.WALMapped)
 	}
 	errs = append(errs, o.ColumnFamilyOptions.validate("default"))
 	for name, c := range o.ColumnFamilies {

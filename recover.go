@@ -13,6 +13,10 @@ import (
 	"github.com/ashlardb/ashlar/wal"
 )
 
+// mappedWindow is how much of a log is mapped at a time: enough that making another one does not count, few enough that
+// databases with little in them do not take much of the disk.
+const mappedWindow = 16 << 20
+
 // recovery replays the logs into memtables and these into tables of level 0. The edits are kept until everything is
 // replayed and then applied as one: a crash before leaves the old manifest and the logs, and the next Open does it again.
 type recovery struct {
@@ -175,6 +179,9 @@ func (r *recovery) edit(cf *ColumnFamily) *manifest.Edit {
 func (r *recovery) install(found wal.Recovered) error {
 	d := r.d
 	d.wals = wal.NewSet(d.fs, d.walDir, found.Last)
+	if d.opts.WALMapped == MappedWALOn {
+		d.wals.Window = int64(min(d.opts.WriteBufferSize, mappedWindow))
+	}
 	log, err := d.startLog()
 	if err != nil {
 		return err

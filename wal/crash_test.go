@@ -70,6 +70,7 @@ func TestCrashesLeaveAPrefixWithAllThatWasSynced(t *testing.T) {
 
 			// What was found goes to tables, a new log is made, and a manifest says so: the process may die in between.
 			s := NewSet(fs, "db", got.Last)
+			s.Window = []int64{0, 1, 200_000}[rng.IntN(3)]
 			number += 3
 			require.NoError(t, s.Create(number))
 			deeds := 0

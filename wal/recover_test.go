@@ -48,14 +48,15 @@ func TestModesHaveRocksDBsNames(t *testing.T) {
 
 func TestJudge(t *testing.T) {
 	want := map[DamageKind][4]verdict{ // tolerate, absolute, point in time, skip any
-		TornTail:  {endLog, refuse, stop, skip},
-		BadRecord: {refuse, refuse, stop, skip},
-		Hole:      {refuse, refuse, stop, skip},
-		OldRecord: {endLog, endLog, stop, skip},
-		BadBatch:  {refuse, refuse, stop, skip},
-		Backwards: {refuse, refuse, stop, skip},
-		Gap:       {refuse, refuse, stop, skip},
-		ReadError: {refuse, refuse, refuse, skip},
+		TornTail:   {endLog, refuse, stop, skip},
+		BadRecord:  {refuse, refuse, stop, skip},
+		Hole:       {refuse, refuse, stop, skip},
+		OldRecord:  {endLog, endLog, stop, skip},
+		Unfinished: {endLog, endLog, stop, skip},
+		BadBatch:   {refuse, refuse, stop, skip},
+		Backwards:  {refuse, refuse, stop, skip},
+		Gap:        {refuse, refuse, stop, skip},
+		ReadError:  {refuse, refuse, refuse, skip},
 	}
 	require.Len(t, want, int(numDamageKinds))
 	for kind, verdicts := range want {

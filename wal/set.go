@@ -26,6 +26,10 @@ var errNoLog = errors.New("no log has been created")
 
 // Set is the live logs of a database.
 type Set struct {
+	// Window, when it is set before the first Create, has logs written through mappings of that many bytes at a time, where
+	// the file system can. After an error of a mapping it is 0, and logs are written with write(2).
+	Window int64
+
 	// Constant after NewSet.
 	fs   vfs.FS
 	dir  string
@@ -34,7 +38,8 @@ type Set struct {
 	// Owned by the write leader.
 	writer  *Writer
 	mark    Mark
-	current *liveLog // nil before the first Create
+	closing sync.WaitGroup // of windows
+	current *liveLog       // nil before the first Create
 
 	// syncing is held by the one who syncs.
 	syncing sync.Mutex
@@ -130,15 +135,21 @@ func (s *Set) Create(number uint64) error {
 		return err
 	}
 	w := NewWriter(f)
+	if s.Window > 0 {
+		w.mapAhead(s.Window, &s.closing)
+	}
 	if err = w.Append(appendPredecessor(nil, before)); err == nil {
 		err = w.Flush()
 	}
 	l := &liveLog{number: number, file: f, start: w.Size(), size: w.Size(), written: w.Size(), lastSeq: before.LastSeq}
 	if err == nil {
+		if s.writer != nil {
+			s.writer.err = errors.Join(s.writer.err, s.writer.unmap()) // zeros at its end do no harm
+		}
 		err = s.add(l)
 	}
 	if err != nil {
-		return errors.Join(err, f.Close(), s.fs.Remove(s.path(number)))
+		return errors.Join(err, w.unmap(), f.Close(), s.fs.Remove(s.path(number)))
 	}
 	if s.writer != nil {
 		w.buf, s.writer.buf = s.writer.buf[:0], nil
@@ -181,6 +192,9 @@ func (s *Set) append(parts [][]byte, flush bool) error {
 	}
 	if err != nil {
 		l.appendErr = err
+		if s.writer.err != nil && s.writer.window != nil {
+			s.Window = 0
+		}
 		return err
 	}
 	mark := Mark{s.writer.Size(), s.mark.LastSeq}
@@ -378,8 +392,12 @@ func (s *Set) TotalSize() (size int64) {
 // Close flushes and closes all logs and syncs none. Nothing may be called at the same time, and nothing after it.
 func (s *Set) Close() error {
 	var errs []error
-	if s.current != nil && s.writer.err == nil {
-		errs = append(errs, s.writer.Flush())
+	if s.current != nil {
+		if s.writer.err == nil {
+			errs = append(errs, s.writer.Flush())
+		}
+		errs = append(errs, s.writer.unmap())
+		s.closing.Wait()
 	}
 	for _, l := range s.logs {
 		errs = append(errs, l.file.Close())
