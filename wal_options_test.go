@@ -120,3 +120,28 @@ func TestAQuietFamilyIsFlushedBeforeItPinsTooManyLogs(t *testing.T) {
 	require.Less(t, most, int64(o.MaxTotalWALSize+4*o.WriteBufferSize))
 	require.Equal(t, "v", valueOf(t, quiet, "k"))
 }
+
+// The system calls of an unsynced write: none with a mapped log, one for each group without.
+func TestAnUnsyncedWriteToAMappedLogMakesNoCall(t *testing.T) {
+	for _, mapped := range []MappedWAL{MappedWALOff, MappedWALOn} {
+		var calls atomic.Int64
+		fs := faultfs.Wrap(vfs.NewMem())
+		fs.OnCall = func(c faultfs.Call) {
+			if c.Op != faultfs.Store { // a copy
+				calls.Add(1)
+			}
+		}
+		o := memOptions(fs)
+		o.WriteBufferSize = 16 << 20
+		o.WALMapped = mapped
+		db := mustOpen(t, "db", o)
+		db.waitClean()
+		before := calls.Load()
+		const n = 2000
+		for range n {
+			mustPut(t, db.family, "key", "value", nil)
+		}
+		want := map[MappedWAL]int64{MappedWALOff: n, MappedWALOn: 0}[mapped]
+		require.Equal(t, want, calls.Load()-before)
+	}
+}

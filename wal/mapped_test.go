@@ -185,8 +185,9 @@ func TestMappedAppendAllocatesNothing(t *testing.T) {
 
 // BenchmarkLog appends records of 140 bytes, to files.
 func BenchmarkLog(b *testing.B) {
-	for _, window := range []int64{0, 16 << 20} {
-		b.Run(map[bool]string{false: "write", true: "mapped"}[window > 0], func(b *testing.B) {
+	for i := range 4 {
+		window, sync := int64(i%2)*16<<20, i > 1
+		b.Run(fmt.Sprintf("mapped=%v/sync=%v", window > 0, sync), func(b *testing.B) {
 			s := NewSet(vfs.OS, b.TempDir(), Predecessor{})
 			s.Window = window
 			number := uint64(1)
@@ -198,6 +199,11 @@ func BenchmarkLog(b *testing.B) {
 			for b.Loop() {
 				if err := s.Append(rec[:12], rec[12:]); err != nil {
 					b.Fatal(err)
+				}
+				if sync {
+					if err := s.Sync(); err != nil {
+						b.Fatal(err)
+					}
 				}
 				if s.mark.Size > 64<<20 {
 					number++
