@@ -59,6 +59,7 @@ func child(t *testing.T, what, dir string, env ...string) (cmd *exec.Cmd, out *b
 func killOptions() *Options {
 	o := memOptions(nil)
 	o.FS = nil
+	o.WALMapped = MappedWALOff
 	if os.Getenv("ASHLAR_MAPPED") != "" {
 		o.WALMapped = MappedWALOn
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/ashlardb/ashlar/lsm"
 	"github.com/ashlardb/ashlar/manifest"
 	"github.com/ashlardb/ashlar/memtable"
+	"github.com/ashlardb/ashlar/vfs"
 	"github.com/ashlardb/ashlar/wal"
 )
 
@@ -179,7 +180,7 @@ func (r *recovery) edit(cf *ColumnFamily) *manifest.Edit {
 func (r *recovery) install(found wal.Recovered) error {
 	d := r.d
 	d.wals = wal.NewSet(d.fs, d.walDir, found.Last)
-	if d.opts.WALMapped == MappedWALOn {
+	if d.opts.WALMapped == MappedWALOn || d.opts.WALMapped == DefaultMappedWAL && vfs.MapsSafely(d.fs, d.walDir) {
 		d.wals.Window = int64(min(d.opts.WriteBufferSize, mappedWindow))
 	}
 	log, err := d.startLog()
