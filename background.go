@@ -106,6 +106,14 @@ func (d *DB) BackgroundError() error {
 	return nil
 }
 
+// broken returns the background error if it is one that stops writes, nil otherwise.
+func (d *DB) broken() error {
+	if e := d.bgError.Load(); e != nil && e.severity >= severityHard {
+		return e
+	}
+	return nil
+}
+
 // setBackgroundError keeps the worst error and wakes who waits. It returns what a writer is to be told.
 func (d *DB) setBackgroundError(r errorReason, err error) error {
 	d.mu.Lock()
@@ -115,7 +123,7 @@ func (d *DB) setBackgroundError(r errorReason, err error) error {
 
 func (d *DB) setBackgroundErrorLocked(r errorReason, err error) error {
 	e := &backgroundError{r, severityOf(r, kindOf(err)), classify(err)}
-	if d.closed.Load() {
+	if d.closing {
 		return e
 	}
 	d.eventLocked(func() {
@@ -128,7 +136,7 @@ func (d *DB) setBackgroundErrorLocked(r errorReason, err error) error {
 				f(BackgroundErrorInfo{Reason: r.String(), Severity: e.severity.String(), Err: e})
 			}
 		})
-		if e.severity < severityFatal {
+		if e.severity < severityFatal && !d.closed.Load() {
 			d.retryLocked()
 		}
 	}

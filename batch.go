@@ -5,6 +5,7 @@ import (
 	"math"
 
 	"github.com/ashlardb/ashlar/internal/batch"
+	"github.com/ashlardb/ashlar/internal/kv"
 	"github.com/ashlardb/ashlar/memtable"
 )
 
@@ -33,6 +34,7 @@ type Batch struct {
 type use struct {
 	family uint32
 	bytes  int
+	merges bool
 }
 
 type savePoint struct {
@@ -66,14 +68,15 @@ func (b *Batch) room(cf *ColumnFamily, key, value []byte) (uint32, error) {
 	return id, nil
 }
 
-func (b *Batch) use(family uint32, bytes int) {
+func (b *Batch) use(family uint32, bytes int) *use {
 	for i := range b.uses {
-		if b.uses[i].family == family {
-			b.uses[i].bytes += bytes
-			return
+		if u := &b.uses[i]; u.family == family {
+			u.bytes += bytes
+			return u
 		}
 	}
-	b.uses = append(b.uses, use{family, bytes})
+	b.uses = append(b.uses, use{family: family, bytes: bytes})
+	return &b.uses[len(b.uses)-1]
 }
 
 // Put sets key to value in cf; nil is the default family. Both are copied.
@@ -96,11 +99,25 @@ func (b *Batch) Delete(cf *ColumnFamily, key []byte) error {
 
 // SingleDelete removes key from cf, and goes away together with the one Put that it meets. So from one SingleDelete of a
 // key to the next there may be one Put of it, and no more, even if a Delete came between two; else an older value may come
-// back. RocksDB asks for the same.
+// back. Nor is it for keys that are merged into. RocksDB asks for the same.
 func (b *Batch) SingleDelete(cf *ColumnFamily, key []byte) error {
 	id, err := b.room(cf, key, nil)
 	if err == nil {
 		b.data = batch.AppendSingleDelete(b.data, id, key)
+	}
+	return err
+}
+
+// Merge adds an operand to key in cf, which that family's merge operator applies when the key is read. ErrInvalidArgument
+// without one: from here if cf is given, and from Write for the default family given as nil, and for what SetData brought.
+func (b *Batch) Merge(cf *ColumnFamily, key, operand []byte) error {
+	if cf != nil && cf.opts.MergeOperator == nil {
+		return cf.noMergeOperator()
+	}
+	id, err := b.room(cf, key, operand)
+	if err == nil {
+		b.data = batch.AppendMerge(b.data, id, key, operand)
+		b.use(id, 0).merges = true
 	}
 	return err
 }
@@ -155,11 +172,27 @@ func (b *Batch) Data() []byte {
 	return b.data
 }
 
-// SetData makes the batch a copy of p, in RocksDB's WriteBatch form. A p that is not of that form is refused, and the
-// batch stays as it was.
+// SetData makes the batch a copy of p, in RocksDB's WriteBatch form. A p that is not of that form is refused, and one
+// with writes of kinds that are not built with ErrNotSupported; the batch then stays as it was.
 func (b *Batch) SetData(p []byte) error {
 	if err := batch.Validate(p); err != nil {
 		return fmt.Errorf("%w: %w", ErrInvalidArgument, err)
+	}
+	for r := batch.NewReader(p); ; {
+		rec, ok, err := r.Next()
+		if err != nil {
+			return fmt.Errorf("%w: %w", ErrInvalidArgument, err)
+		}
+		if !ok {
+			break
+		}
+		switch rec.Kind {
+		case kv.KindValue, kv.KindDelete, kv.KindSingleDel, kv.KindMerge:
+		default:
+			if !rec.LogData {
+				return fmt.Errorf("a %v in a batch: %w", rec.Kind, ErrNotSupported)
+			}
+		}
 	}
 	b.Clear()
 	b.data = append(b.data, p...)
@@ -179,7 +212,8 @@ func (b *Batch) measure() error {
 			return err
 		}
 		if !rec.LogData {
-			b.use(rec.Family, memtable.MaxEntrySize(len(rec.Key), len(rec.Value)))
+			u := b.use(rec.Family, memtable.MaxEntrySize(len(rec.Key), len(rec.Value)))
+			u.merges = u.merges || rec.Kind == kv.KindMerge
 		}
 	}
 }

@@ -99,12 +99,12 @@ func (c *checker) table(f *manifest.File) error {
 		}
 		g := lookup.Get{User: e.Key.User, Seq: kv.MaxSeq}
 		err := r.Get(&g, false)
-		state := g.State
+		found := g.State != lookup.Pending || g.Merging()
 		g.Release()
 		if err != nil {
 			return err
 		}
-		if state == lookup.Pending {
+		if !found {
 			return fmt.Errorf("%v is not found by its key", e.Key)
 		}
 		last.User, last.Trailer = append(last.User[:0], e.Key.User...), e.Key.Trailer

@@ -118,21 +118,28 @@ func (d *DB) CreateColumnFamily(name string, o *ColumnFamilyOptions) (*ColumnFam
 		edit.LogNumber = new(d.wals.Current())
 		d.creating = opts.Comparator
 		defer func() { d.creating = nil }()
-		return d.applyEdits([]*manifest.Edit{edit}, func(vs []*manifest.Version) {
+		if err := d.applyEdits([]*manifest.Edit{edit}, func(vs []*manifest.Version) {
 			cf.openTreeLocked(mem, vs[0])
 			d.addFamilyLocked(cf)
-		})
+		}); err != nil {
+			mem.Release()
+			return err
+		}
+		d.writeOptionsFile()
+		return nil
 	})
 	if err != nil {
 		return nil, during(err, "create column family %q", name)
 	}
-	d.writeOptionsFile()
 	return cf, nil
 }
 
 // DropColumnFamily removes a family and all it holds. Iterators and snapshots that are open go on reading it; every
 // other use of the handle gives ErrColumnFamilyDropped.
 func (d *DB) DropColumnFamily(cf *ColumnFamily) error {
+	if d.closed.Load() {
+		return ErrClosed
+	}
 	if cf == nil || cf.db != d {
 		return invalid("DropColumnFamily: the family is not of this database")
 	}
@@ -143,19 +150,21 @@ func (d *DB) DropColumnFamily(cf *ColumnFamily) error {
 		if cf.dropped.Load() {
 			return ErrColumnFamilyDropped
 		}
-		return d.applyEdits([]*manifest.Edit{{Family: cf.id, DropFamily: true}}, func([]*manifest.Version) {
+		if err := d.applyEdits([]*manifest.Edit{{Family: cf.id, DropFamily: true}}, func([]*manifest.Version) {
 			cf.dropped.Store(true)
 			d.removeFamilyLocked(cf)
 			cf.tree.CloseLocked()
 			d.updateStallLocked(cf)
-		})
+		}); err != nil {
+			return err
+		}
+		d.writeOptionsFile()
+		if err := d.dropLogs(); err != nil {
+			return d.setBackgroundError(reasonManifest, err)
+		}
+		return nil
 	})
-	if err != nil {
-		return during(err, "drop column family %q", cf.name)
-	}
-	d.dropLogs()
-	d.writeOptionsFile()
-	return nil
+	return during(err, "drop column family %q", cf.name)
 }
 
 // ListColumnFamilies returns the names of the families of a database that need not be open.
@@ -202,8 +211,9 @@ func (c *ColumnFamily) openTreeLocked(mem *lsm.Mem, v *manifest.Version) {
 
 // newMem makes a memtable with room for the write buffer, what a group may add to it, and need bytes.
 func (c *ColumnFamily) newMem(need int, log uint64) (*lsm.Mem, error) {
-	size := int(c.opts.WriteBufferSize) + int(c.opts.WriteBufferSize)/8 + groupSlack
-	a, err := memtable.NewArena(max(size, need+groupSlack))
+	slack := c.opts.groupSlack()
+	size := int(c.opts.WriteBufferSize) + int(c.opts.WriteBufferSize)/8
+	a, err := memtable.NewArena(max(size, need) + slack)
 	if err != nil {
 		return nil, during(err, "memtable of column family %q", c.name)
 	}
@@ -231,8 +241,12 @@ func (c *ColumnFamily) writerOptions(num uint64, level int, bottommost bool) sst
 	if bottommost && o.BottommostCompression != DefaultCompression {
 		comp = o.BottommostCompression
 	}
+	operator := ""
+	if o.MergeOperator != nil {
+		operator = o.MergeOperator.Name()
+	}
 	return sstable.WriterOptions{
-		Comparer: o.Comparator, Filter: o.Table.FilterPolicy,
+		Comparer: o.Comparator, MergeOperator: operator, Filter: o.Table.FilterPolicy,
 		OptimizeFiltersForHits: o.OptimizeFiltersForHits, Bottommost: bottommost,
 		BlockSize: o.Table.BlockSize, BlockRestartInterval: o.Table.BlockRestartInterval,
 		Compression: comp, Checksum: o.Table.Checksum, FormatVersion: o.Table.FormatVersion,
@@ -274,6 +288,16 @@ func (c *ColumnFamily) Delete(key []byte, o *WriteOptions) error {
 func (c *ColumnFamily) SingleDelete(key []byte, o *WriteOptions) error {
 	w := c.db.single()
 	if err := w.batch.SingleDelete(c, key); err != nil {
+		return err
+	}
+	return c.db.commitSingle(w, o)
+}
+
+// Merge adds an operand to key: the value that reads see is what the family's merge operator makes of the value before and
+// the operand. Nothing is read for it. ErrInvalidArgument if the family has no merge operator.
+func (c *ColumnFamily) Merge(key, operand []byte, o *WriteOptions) error {
+	w := c.db.single()
+	if err := w.batch.Merge(c, key, operand); err != nil {
 		return err
 	}
 	return c.db.commitSingle(w, o)

@@ -46,7 +46,7 @@ func (d *DB) compact(cf *ColumnFamily, sv *lsm.Superversion, plan *compaction.Pl
 		info.Outputs = append(info.Outputs, f.Num)
 	}
 	d.log.Info("compaction", "family", cf.name, "plan", plan.String(), "outputs", len(res.Files), "read", res.BytesRead,
-		"written", res.BytesWritten, "took", info.Duration, "error", err)
+		"written", res.BytesWritten, "unmerged", res.Unmerged, "took", info.Duration, "error", err)
 	if err == nil {
 		d.counters.compactions.Add(1)
 		d.counters.compactBytesRead.Add(res.BytesRead)
@@ -135,6 +135,7 @@ func (d *DB) adopt(cf *ColumnFamily, files []*manifest.File) error {
 func (d *DB) env(cf *ColumnFamily, level int, bottommost bool, snapshots []kv.Seq) compaction.Env {
 	return compaction.Env{
 		Comparer:  cf.opts.Comparator,
+		Operator:  cf.opts.MergeOperator,
 		Snapshots: snapshots,
 		Now:       d.now,
 		Open: func(f *manifest.File) (kv.Iterator, error) {

@@ -180,6 +180,9 @@ func (d *DB) SyncWAL(ctx context.Context) error {
 		return err
 	}
 	if err := d.wals.Sync(); err != nil {
+		if d.closed.Load() {
+			return ErrClosed
+		}
 		return d.setBackgroundError(reasonLog, during(err, "sync the log"))
 	}
 	d.counters.walSyncs.Add(1)
@@ -210,25 +213,35 @@ func (d *DB) flushLog() error {
 // Close ends the use of the database: calls in flight are waited for, background work is stopped, and writes that are in
 // no log are flushed. Every call after it gives ErrClosed, a second Close included.
 //
+// An error says that writes that were acknowledged, although not with Sync, may be lost.
+//
 // With an iterator or a pinned value still open it returns ErrBusy and says which: no call gets in any more, and the last
 // of them, when it is closed, finishes the job. Nothing that they show is taken away before.
 func (d *DB) Close() error {
 	if !d.closed.CompareAndSwap(false, true) {
 		return ErrClosed
 	}
+	// A leader that is held back by a stall is to look up, and leave.
+	d.mu.Lock()
+	d.cond.Broadcast()
+	d.mu.Unlock()
 	// With the queue to ourselves every write that got in is done, and none gets in any more.
 	unlogged := false
 	err := d.writes.Exclusive(func() error {
 		for _, cf := range d.ColumnFamilies() {
 			unlogged = unlogged || cf.unlogged()
 		}
-		if d.bgError.Load() != nil {
-			return nil // Resume did not help, and the log may be broken
+		if d.broken() != nil {
+			return nil // and perhaps it is the log
 		}
 		return during(d.wals.Flush(), "write the log")
 	})
-	if unlogged && d.bgError.Load() == nil {
-		err = errors.Join(err, d.flushUnlogged())
+	if unlogged {
+		if broken := d.broken(); broken != nil {
+			err = errors.Join(err, broken) // nothing can be flushed: it is lost
+		} else {
+			err = errors.Join(err, d.flushUnlogged())
+		}
 	}
 	d.mu.Lock()
 	d.closing = true
@@ -251,10 +264,7 @@ func (d *DB) Close() error {
 	d.mu.Unlock()
 	<-d.told
 
-	if d.bgError.Load() == nil {
-		err = errors.Join(err, during(d.wals.Sync(), "sync the log"))
-	}
-	err = errors.Join(err, d.wals.Close(), d.versions.Close())
+	err = errors.Join(err, during(d.wals.Sync(), "sync the log"), d.wals.Close(), d.versions.Close())
 	busy := d.handles.busy()
 	d.cleaner.mu.Lock()
 	d.cleaner.closing = true

@@ -24,6 +24,9 @@
 //	for k, v := range it.All() { … }
 //	if err := it.Error(); err != nil { … }
 //
+// Merge writes a step instead of a value ("add 1"): a family's MergeOperator makes values of them when they are read or
+// compacted, so that a counter costs no read. RocksDB's operators are built in.
+//
 // # What is durable when
 //
 //   - A write with Sync is on disk when it returns: it survives a power cut.

@@ -2,7 +2,6 @@ package ashlar
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -20,253 +19,7 @@ import (
 	"github.com/ashlardb/ashlar/vfs/faultfs"
 )
 
-// A fault run is a fixed life of a database in which some call of the file system fails. Whatever it is: nothing panics
-// or hangs, a write that failed is not seen, Resume helps as soon as the disk does, and nothing that was acknowledged
-// is lost.
-
-// faultRun is one such life.
-type faultRun struct {
-	mem   *vfs.Mem
-	fs    *faultfs.FS
-	story *chronicle
-	rng   *rand.Rand
-	// dead says that the disk stays dead. Otherwise only one call fails, and Resume has to help.
-	dead   bool
-	mapped MappedWAL
-	// gaveUp is set when Open failed, or Resume on a dead disk: what failed may then come back from the log.
-	gaveUp bool
-}
-
-func newFaultRun(dead bool) *faultRun {
-	m := vfs.NewMem()
-	return &faultRun{mem: m, fs: faultfs.Wrap(m), story: newChronicle(), rng: rand.New(rand.NewPCG(7, 7)), dead: dead}
-}
-
-func (r *faultRun) options(fs vfs.FS) *Options {
-	o := memOptions(fs)
-	o.WALMapped = r.mapped
-	return o
-}
-
-// step does something that may fail, and after a failure looks at what is seen and resumes. It says whether to go on.
-func (r *faultRun) step(db *DB, do func() error) (bool, error) {
-	err := do()
-	if err == nil {
-		return true, nil
-	}
-	if errors.Is(err, ErrClosed) || !r.fs.Fired() {
-		return false, fmt.Errorf("failed without reason: %w", err)
-	}
-	for range 3 {
-		if err = db.Resume(context.Background()); err == nil {
-			break
-		}
-	}
-	if err != nil {
-		r.gaveUp = true
-		if !r.dead {
-			return false, fmt.Errorf("Resume does not help: %w", err)
-		}
-		return false, nil
-	}
-	if db.BackgroundError() != nil {
-		return false, fmt.Errorf("resumed, and yet: %w", db.BackgroundError())
-	}
-	return true, nil
-}
-
-// seen checks that the open database shows what was acknowledged and nothing that failed.
-func (r *faultRun) seen(db *DB) error {
-	now := r.story.now()
-	left, err := r.story.judge(db, now, now, true)
-	if err != nil {
-		if r.fs.Fired() && kindOf(err) == kindIO {
-			return nil // the disk is dead, or the fault hit one of these reads
-		}
-		return fmt.Errorf("while open: %w", err)
-	}
-	acked := map[int]bool{}
-	for _, d := range r.story.deeds {
-		acked[d.id] = d.acked != 0
-	}
-	for _, d := range left.deeds {
-		if !acked[d.id] {
-			return fmt.Errorf("while open: deed %d failed, and is seen", d.id)
-		}
-	}
-	return nil
-}
-
-// live lives the life as far as it goes.
-func (r *faultRun) live() error {
-	opened := false
-	for range 2 {
-		db, err := Open("db", r.options(r.fs))
-		if err != nil {
-			if !r.fs.Fired() {
-				return err
-			}
-			r.gaveUp = true
-			return nil
-		}
-		opened = true
-		err = r.use(db)
-		closed := db.Close()
-		if closed != nil && (errors.Is(closed, ErrClosed) || !r.fs.Fired()) {
-			err = errors.Join(err, fmt.Errorf("close: %w", closed))
-		}
-		if err != nil || r.gaveUp {
-			return err
-		}
-	}
-	if !opened {
-		return errors.New("never opened")
-	}
-	return nil
-}
-
-func (r *faultRun) use(db *DB) error {
-	ctx := context.Background()
-	var steps []func() error
-	if _, ok := db.ColumnFamily("one"); !ok {
-		steps = append(steps, func() error {
-			if _, ok := db.ColumnFamily("one"); ok {
-				return nil
-			}
-			return r.story.create(db, "one")
-		})
-	}
-	write := func(o *WriteOptions) func() error {
-		return func() error {
-			ids := []uint32{0}
-			if cf, ok := db.ColumnFamily("one"); ok {
-				ids = append(ids, cf.ID())
-			}
-			return r.story.do(db, 0, o, randomEdits(r.rng, 0, false, ids, 2000))
-		}
-	}
-	for range 4 {
-		steps = append(steps, write(nil), write(Sync), write(nil), func() error { return r.story.syncWAL(db) })
-		for range 4 {
-			steps = append(steps, write(nil))
-		}
-		steps = append(steps, func() error { return r.story.flush(db) })
-	}
-	steps = append(steps,
-		func() error { return db.CompactRange(ctx, nil, nil, nil) },
-		write(nil), write(Sync),
-		func() error { return r.story.create(db, "two") },
-		func() error {
-			if cf, ok := db.ColumnFamily("two"); ok {
-				return r.story.drop(db, cf)
-			}
-			return nil
-		},
-		write(nil),
-	)
-	for n, do := range steps {
-		failed := false
-		goOn, err := r.step(db, func() error {
-			err := do()
-			failed = err != nil
-			return err
-		})
-		if err != nil {
-			return fmt.Errorf("step %d: %w", n, err)
-		}
-		if failed || n == len(steps)-1 {
-			if err := r.seen(db); err != nil {
-				return fmt.Errorf("step %d: %w", n, err)
-			}
-		}
-		if !goOn {
-			return nil
-		}
-	}
-	return nil
-}
-
-// after judges what is there once the disk is well: after the process ended, and after a power cut at that moment.
-func (r *faultRun) after(seed uint64) error {
-	r.fs.Clear()
-	now := r.story.now()
-	for _, c := range []struct {
-		name    string
-		fs      *vfs.Mem
-		process bool
-	}{
-		{"power cut that loses all it can", r.mem.Crash(nil), false},
-		{"power cut", r.mem.Crash(rand.New(rand.NewPCG(seed, 0))), false},
-		{"opened again", r.mem, true},
-	} {
-		db, err := Open("db", r.options(c.fs))
-		if err != nil {
-			return fmt.Errorf("%s: %w", c.name, err)
-		}
-		left, err := r.story.judge(db, now, now, c.process)
-		if err == nil {
-			err = left.do(db, 0, Sync, randomEdits(r.rng, 0, false, []uint32{0}, 100))
-		}
-		if err == nil {
-			err = left.flush(db)
-		}
-		if err = errors.Join(err, db.Close()); err != nil {
-			return fmt.Errorf("%s: %w", c.name, err)
-		}
-	}
-	return nil
-}
-
-// faultsAt runs lives in which the n-th, and each step-th after it, call that arm makes fail does, until one passes
-// through.
-func faultsAt(t *testing.T, dead bool, arm func(fs *faultfs.FS, n int)) {
-	for _, mapped := range []MappedWAL{MappedWALOff, MappedWALOn} {
-		first, step := faultStep()
-		runs := 0
-		for n := first; ; n += step {
-			r := newFaultRun(dead)
-			r.mapped = mapped
-			arm(r.fs, n)
-			require.NoError(t, r.live(), "mapped %d, call %d", mapped, n)
-			fired := r.fs.Fired()
-			require.NoError(t, r.after(uint64(n)), "mapped %d, call %d", mapped, n)
-			runs++
-			if !fired {
-				break
-			}
-		}
-		t.Logf("%d runs", runs)
-	}
-}
-
-// faultStep spreads the runs of the short form over the whole life; together the runs of some days try every call.
-func faultStep() (first, step int) {
-	if longRun() {
-		return 1, 1
-	}
-	return 1 + rand.IntN(8), 8
-}
-
-func TestAnyCallMayFail(t *testing.T) {
-	faultsAt(t, false, func(fs *faultfs.FS, n int) { fs.FailNth(int64(n)) })
-}
-
-func TestTheDiskMayDieAtAnyCall(t *testing.T) {
-	faultsAt(t, true, func(fs *faultfs.FS, n int) { fs.FailFrom(int64(n)) })
-}
-
-func TestAnyCallMayBeDoneAndYetFail(t *testing.T) {
-	faultsAt(t, false, func(fs *faultfs.FS, n int) {
-		fs.AddRule(faultfs.Rule{Op: faultfs.Any, Pattern: "*", After: n - 1, Times: 1, Late: true})
-	})
-}
-
-func TestAnyWriteMayBeDoneInPart(t *testing.T) {
-	faultsAt(t, false, func(fs *faultfs.FS, n int) {
-		fs.AddRule(faultfs.Rule{Op: faultfs.Write, Pattern: "*", After: n - 1, Times: 1, Partial: true})
-		fs.AddRule(faultfs.Rule{Op: faultfs.Store, Pattern: "*", After: n - 1, Times: 1, Partial: true})
-	})
-}
+// What a failing call of the file system does, one kind of call at a time. fault_run_test.go tries all calls of a run.
 
 // A failed fsync is never tried again on the same file, so Resume has to get rid of the log, also when no memtable
 // holds anything that a flush would carry past it.
@@ -682,4 +435,59 @@ func damage(t testing.TB, fs vfs.FS, path string, change func([]byte) []byte) {
 	require.NoError(t, err)
 	require.NoError(t, f.Sync())
 	require.NoError(t, f.Close())
+}
+
+// A compaction that failed stops no writes, and so it must not keep Close from flushing what no log holds and syncing
+// the log; an error that does stop them must not pass for a clean Close.
+func TestCloseAfterABackgroundError(t *testing.T) {
+	unlogged := &WriteOptions{DisableWAL: true}
+	m := vfs.NewMem()
+	fs := faultfs.Wrap(m)
+	o := memOptions(fs)
+	o.DisableAutoCompactions = true
+	db, err := Open("db", o)
+	require.NoError(t, err)
+	for range 2 {
+		mustPut(t, db.family, "a", "1", nil)
+		require.NoError(t, db.Flush(context.Background(), nil))
+	}
+	require.NoError(t, fs.Add("fail create *.sst once"))
+	require.Error(t, db.CompactRange(context.Background(), nil, nil, nil))
+	require.Error(t, db.BackgroundError())
+	mustPut(t, db.family, "b", "2", nil)
+	mustPut(t, db.family, "c", "3", unlogged)
+	require.NoError(t, db.Close())
+
+	m = m.Crash(nil)
+	fs = faultfs.Wrap(m)
+	db = openMem(t, fs)
+	require.Equal(t, "a b c", keysOf(t, db.family))
+	mustPut(t, db.family, "d", "4", Sync)
+	mustPut(t, db.family, "e", "5", unlogged)
+	require.NoError(t, fs.Add("fail write *.log"))
+	require.Error(t, db.Put([]byte("f"), nil, nil))
+	require.ErrorIs(t, db.Close(), syscall.EIO, "e is lost")
+	db = openMem(t, m.Crash(nil))
+	require.Equal(t, "a b c d", keysOf(t, db.family))
+	require.NoError(t, db.Close())
+}
+
+// A flush that fails while Close waits for it is an error of Close, and not tried for ever.
+func TestCloseOnADeadDiskReturns(t *testing.T) {
+	for _, rule := range []string{"fail create *.sst", "fail sync *.sst", "fail write MANIFEST-*", "fail create *.log", "fail sync *.log", "fail any *"} {
+		t.Run(rule, func(t *testing.T) {
+			fs := faultfs.Wrap(vfs.NewMem())
+			db := openMem(t, fs)
+			other, err := db.CreateColumnFamily("other", nil)
+			require.NoError(t, err)
+			mustPut(t, db.family, "a", "1", nil)
+			mustPut(t, other, "b", "2", &WriteOptions{DisableWAL: true})
+			require.NoError(t, fs.Add(rule))
+			require.ErrorIs(t, db.Close(), syscall.EIO)
+			fs.Clear()
+			db = openMem(t, fs)
+			require.Equal(t, "1", valueOf(t, db.family, "a"))
+			require.NoError(t, db.Close())
+		})
+	}
 }

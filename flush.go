@@ -131,8 +131,7 @@ func (d *DB) runFlush(jobs []flushJob, all bool) (files []*manifest.File, err er
 		known = !errors.Is(err, manifest.ErrNoFamily) // one that was dropped meanwhile: nothing was written
 		return files, during(err, "write the manifest")
 	}
-	d.dropLogs()
-	return files, nil
+	return files, d.dropLogs()
 }
 
 // published shows, from the first entry on, those up to a sequence number.
@@ -195,6 +194,9 @@ func (d *DB) writeLevel0(ctx context.Context, cf *ColumnFamily, mems []*lsm.Mem,
 	res, err := compaction.RunFlush(ctx, compaction.Flush{Inputs: inputs, OldestAncestorTime: d.now()}, d.env(cf, 0, false, snapshots))
 	if err == nil {
 		err = d.adopt(cf, res.Files)
+	}
+	if res.Unmerged > 0 {
+		d.log.Warn("flush leaves merge operands as they are", "family", cf.name, "keys", res.Unmerged)
 	}
 	if err != nil || len(res.Files) == 0 {
 		d.discard(res)

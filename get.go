@@ -50,7 +50,7 @@ func (c *ColumnFamily) AppendGet(dst, key []byte, o *ReadOptions) ([]byte, error
 	}
 	g := lookup.Get{User: key, Seq: seq}
 	setTier(&g, o)
-	err = sv.Get(&g)
+	err = c.get(sv, &g)
 	if err == nil && g.State == lookup.Found {
 		if dst == nil {
 			dst = make([]byte, 0, len(g.Value))
@@ -63,6 +63,17 @@ func (c *ColumnFamily) AppendGet(dst, key []byte, o *ReadOptions) ([]byte, error
 	g.Release()
 	sv.Release()
 	return dst, c.failedGet(&g, err)
+}
+
+// get walks down the tree and applies merge operands, if it came upon any.
+func (c *ColumnFamily) get(sv *lsm.Superversion, g *lookup.Get) error {
+	err := sv.Get(g)
+	if err == nil && g.Merging() {
+		if err = g.Merge(c.opts.MergeOperator); err != nil {
+			err = c.mergeError(err)
+		}
+	}
+	return err
 }
 
 // setTier passes on how the read is to be done.
@@ -104,7 +115,7 @@ func (c *ColumnFamily) GetPinned(key []byte, o *ReadOptions, fn func(value []byt
 	}
 	g := lookup.Get{User: key, Seq: seq}
 	setTier(&g, o)
-	err = sv.Get(&g)
+	err = c.get(sv, &g)
 	if err == nil && g.State == lookup.Found {
 		h := c.db.handles.add(handlePinned, c.name)
 		defer func() {
@@ -141,7 +152,7 @@ func (c *ColumnFamily) MultiGetTo(values, keys [][]byte, errs []error, o *ReadOp
 	for i, key := range keys {
 		g := lookup.Get{User: key, Seq: seq}
 		setTier(&g, o)
-		err := sv.Get(&g)
+		err := c.get(sv, &g)
 		if err == nil && g.State == lookup.Found {
 			values[i], errs[i] = append(values[i][:0], g.Value...), nil
 		} else {

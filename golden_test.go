@@ -16,7 +16,6 @@ var goldenUnsupported = map[string]string{
 	"78-06-deleterange":    "range tombstones",
 	"78-63-rangedel-bench": "range tombstones",
 	"119-04-deleterange":   "range tombstones",
-	"78-60-merge":          "merge operands",
 	"78-13-wal-2pc":        "prepared transactions in the log",
 }
 
@@ -67,7 +66,11 @@ func TestDatabasesOfRocksDBOpenWithTheirContents(t *testing.T) {
 				return
 			}
 			want := readExpected(t, filepath.Join(filepath.Dir(src), "expected.txt"))
-			db := mustOpen(t, dir, nil)
+			o, err := LoadOptions(dir)
+			if err != nil {
+				o = nil
+			}
+			db := mustOpen(t, dir, o)
 			for cf := range want {
 				f, ok := db.ColumnFamily(cf)
 				require.True(t, ok, "family %q", cf)
@@ -77,7 +80,7 @@ func TestDatabasesOfRocksDBOpenWithTheirContents(t *testing.T) {
 			require.NoError(t, db.Put([]byte("\xff\xff"), []byte("new"), nil))
 			mustClose(t, db)
 
-			db = mustOpen(t, dir, nil)
+			db = mustOpen(t, dir, o)
 			require.NoError(t, db.CompactRange(context.Background(), nil, nil, &CompactRangeOptions{ForceBottommost: true}))
 			want["default"] = append(want["default"], [2]string{"ffff", "6e6577"})
 			for cf := range want {

@@ -28,7 +28,8 @@ type handle struct {
 type handleSet struct {
 	track bool
 	open  [numHandleKinds]atomic.Int64
-	mu    sync.Mutex // a leaf
+	alone atomic.Bool // Close has done its part, and counts those that are open
+	mu    sync.Mutex  // a leaf
 	made  map[*handle]handleKind
 }
 
@@ -63,8 +64,10 @@ func (s *handleSet) count() (n int64) {
 	return n
 }
 
-// busy is the error of a Close that finds handles open, nil if there are none.
+// busy is the error of a Close that finds handles open, nil if there are none. From now on the last one waits for the
+// end.
 func (s *handleSet) busy() error {
+	s.alone.Store(true)
 	if s.count() == 0 {
 		return nil
 	}
@@ -82,10 +85,11 @@ func (s *handleSet) busy() error {
 	return fmt.Errorf("%w: Close waits for%s", ErrBusy, text)
 }
 
-// closeHandle lets go of a handle. The last one of a closed database returns only when the database is closed for good.
+// closeHandle lets go of a handle. After a Close that returned ErrBusy the last one returns only when the database is
+// closed for good. Not before: a Close under way may be waiting for the very goroutine that is here, a listener's.
 func (d *DB) closeHandle(k handleKind, h *handle) {
 	d.handles.remove(k, h)
-	if d.closed.Load() && d.handles.count() == 0 {
+	if d.handles.alone.Load() && d.handles.count() == 0 {
 		<-d.finished
 	}
 }

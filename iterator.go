@@ -5,6 +5,7 @@ import (
 	"iter"
 
 	"github.com/ashlardb/ashlar/internal/kv"
+	"github.com/ashlardb/ashlar/internal/merge"
 	"github.com/ashlardb/ashlar/lsm"
 )
 
@@ -25,15 +26,17 @@ type Iterator struct {
 	// How the internal iterator stands to the entry shown:
 	//
 	//	forward   it stands on the entry that is shown
-	//	backward  it stands on before, the entry in front of every version of the key that is shown; nil: there is none
+	//	ahead     it stands on beside, the first entry that is no operand of the merge that is shown; nil: the end
+	//	backward  it stands on beside, the entry in front of every version of the key that is shown; nil: there is none
 	dir    direction
 	valid  bool
 	placed bool // it was positioned before
 	err    error
-	before *kv.Entry
+	beside *kv.Entry
 	key    []byte // the user key shown: own memory
-	value  []byte // forward: the internal iterator's; backward: saved
+	value  []byte // forward: the internal iterator's; else saved, or that of merged
 	saved  []byte
+	merged *merged // nil until the first merge
 
 	small [48]byte // where short keys go
 }
@@ -42,8 +45,15 @@ type direction uint8
 
 const (
 	forward direction = iota
+	ahead
 	backward
 )
+
+// merged is a merge that an iterator shows.
+type merged struct {
+	operands merge.Operands
+	value    []byte
+}
 
 // NewIterator returns an iterator over the family. It is never nil: if it cannot be made, Error says why.
 func (c *ColumnFamily) NewIterator(o *ReadOptions) *Iterator {
@@ -184,7 +194,7 @@ func (i *Iterator) SeekForPrev(key []byte) bool {
 // Next goes to the next entry.
 func (i *Iterator) Next() bool {
 	if !i.valid {
-		if i.err != nil || i.dir == forward && i.placed {
+		if i.err != nil || i.dir != backward && i.placed {
 			return false
 		}
 		return i.SeekToFirst()
@@ -192,10 +202,14 @@ func (i *Iterator) Next() bool {
 	if !i.usable() {
 		return false
 	}
-	if i.dir == backward {
+	dir := i.dir
+	i.dir = forward
+	switch dir {
+	case backward:
 		// The internal iterator stands before the versions of key: step over them.
-		i.dir = forward
 		return i.showNext(i.it.SeekGE(kv.SeekKey(i.key, kv.MaxSeq), nil), true)
+	case ahead:
+		return i.showNext(i.beside, true)
 	}
 	return i.showNext(i.it.Next(), true)
 }
@@ -211,11 +225,11 @@ func (i *Iterator) Prev() bool {
 	if !i.usable() {
 		return false
 	}
-	if i.dir == forward {
+	if i.dir != backward {
 		i.dir = backward
 		return i.showPrev(i.it.SeekLT(kv.SeekKey(i.key, kv.MaxSeq)))
 	}
-	return i.showPrev(i.before)
+	return i.showPrev(i.beside)
 }
 
 func (i *Iterator) cmp(a, b []byte) int { return i.cf.opts.Comparator.CompareUser(a, b) }
@@ -254,6 +268,8 @@ func (i *Iterator) showNext(e *kv.Entry, skip bool) bool {
 			return true
 		case kv.KindDelete, kv.KindSingleDel:
 			skip, skipped = true, 0
+		case kv.KindMerge:
+			return i.showMerge(e)
 		default:
 			i.err = i.cf.unsupported(e.Key)
 			return false
@@ -262,14 +278,62 @@ func (i *Iterator) showNext(e *kv.Entry, skip bool) bool {
 	return i.end(e)
 }
 
+// showMerge shows key, whose newest visible version is e, an operand: it goes on to the value or tombstone that the
+// operands stand on, or to the end of the key's versions.
+func (i *Iterator) showMerge(e *kv.Entry) bool {
+	i.resetMerge()
+	var existing []byte
+	exists := false
+walk:
+	for ; e != nil && bytes.Equal(e.Key.User, i.key); e = i.it.Next() {
+		switch e.Key.Kind() {
+		case kv.KindMerge:
+			i.merged.operands.Add(e.Value)
+		case kv.KindValue:
+			existing, exists = e.Value, true
+			break walk
+		case kv.KindDelete, kv.KindSingleDel:
+			break walk
+		default:
+			i.err = i.cf.unsupported(e.Key)
+			return false
+		}
+	}
+	if e == nil && i.it.Err() != nil {
+		return i.end(e)
+	}
+	i.dir, i.beside = ahead, e
+	return i.merge(existing, exists, i.merged.operands.Reversed())
+}
+
+// resetMerge forgets the operands gathered.
+func (i *Iterator) resetMerge() {
+	if i.merged == nil {
+		i.merged = new(merged)
+	}
+	i.merged.operands.Reset()
+}
+
+// merge shows what the operands, oldest first, make of key's value.
+func (i *Iterator) merge(existing []byte, exists bool, operands [][]byte) bool {
+	m := i.merged
+	var err error
+	if m.value, err = merge.Full(i.cf.opts.MergeOperator, m.value[:0], i.key, existing, exists, operands); err != nil {
+		i.err = i.cf.mergeError(err)
+		return false
+	}
+	i.value, i.valid = m.value, true
+	return true
+}
+
 // showPrev shows the last entry from e backwards that the reader may see. Versions of one user key come oldest first in
 // this direction, so the newest visible one is known only when the internal iterator has left the key.
 func (i *Iterator) showPrev(e *kv.Entry) bool {
-	found := false
+	found, exists := false, false // exists: saved is the value under the operands gathered
 	var kind kv.Kind
 	for ; e != nil; e = i.it.Prev() {
 		if found && !bytes.Equal(e.Key.User, i.key) {
-			if kind == kv.KindValue {
+			if kind == kv.KindValue || kind == kv.KindMerge {
 				break
 			}
 			found = false
@@ -280,24 +344,36 @@ func (i *Iterator) showPrev(e *kv.Entry) bool {
 		if e.Key.Seq() > i.seq {
 			continue
 		}
+		if !found {
+			i.key = append(i.key[:0], e.Key.User...)
+			found, exists, kind = true, false, kv.KindDelete
+		}
+		if e.Key.Kind() == kv.KindMerge {
+			if kind != kv.KindMerge {
+				exists = kind == kv.KindValue
+				i.resetMerge()
+			}
+			i.merged.operands.Add(e.Value)
+		}
 		kind = e.Key.Kind()
 		switch kind {
 		case kv.KindValue:
 			i.saved = append(i.saved[:0], e.Value...)
-		case kv.KindDelete, kv.KindSingleDel:
+		case kv.KindDelete, kv.KindSingleDel, kv.KindMerge:
 		default:
-			i.key = append(i.key[:0], e.Key.User...)
 			i.err = i.cf.unsupported(e.Key)
 			return false
 		}
-		if !found {
-			i.key = append(i.key[:0], e.Key.User...)
-			found = true
-		}
 	}
-	if found && kind == kv.KindValue && i.it.Err() == nil {
-		i.before, i.value, i.valid = e, i.saved, true
-		return true
+	if found && i.it.Err() == nil {
+		i.beside = e
+		switch kind {
+		case kv.KindValue:
+			i.value, i.valid = i.saved, true
+			return true
+		case kv.KindMerge:
+			return i.merge(i.saved, exists, i.merged.operands.Added())
+		}
 	}
 	return i.end(e)
 }

@@ -115,12 +115,22 @@ func (d *DB) deleteFile(f obsoleteFile) {
 	}
 }
 
-// dropLogs lets go of the logs that every family has flushed past.
-func (d *DB) dropLogs() {
+// dropLogs lets go of the logs that every family has flushed past. The manifest has to know first: flushes of two
+// families that end at the same time have each counted on the other's log, and a log that recovery asks for and does not
+// find is a hole, behind which it applies nothing.
+func (d *DB) dropLogs() error {
 	d.mu.Lock()
 	low := d.minLogLocked()
 	d.mu.Unlock()
-	d.obsolete(fname.Log, d.wals.DropBelow(low)...)
+	if low > d.versions.MinLogToKeep() {
+		err := d.versions.Apply([]*manifest.Edit{{MinLogToKeep: new(low)}}, nil)
+		d.obsoleteManifests()
+		if err != nil {
+			return during(err, "write the manifest")
+		}
+	}
+	d.obsolete(fname.Log, d.wals.DropBelow(d.versions.MinLogToKeep())...)
+	return nil
 }
 
 // obsoleteManifests deletes the manifests that others have taken the place of.

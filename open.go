@@ -98,7 +98,8 @@ func newDB(dir string, o *Options) *DB {
 		d.cache = cache.New(32 << 20)
 	}
 	d.session = newSessionID()
-	d.delays = delayer{max: d.opts.DelayedWriteRate, rate: d.opts.DelayedWriteRate}
+	rate := min(d.opts.DelayedWriteRate, maxDelayRate)
+	d.delays = delayer{max: rate, rate: rate}
 	d.handles.track = d.opts.TrackHandles
 	d.families.Store(&[]*ColumnFamily{})
 	d.commits.New = func() any { return new(commit) }

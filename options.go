@@ -194,6 +194,9 @@ type Options struct {
 type ColumnFamilyOptions struct {
 	// Comparator orders the keys. BytewiseComparator.
 	Comparator *Comparator
+	// MergeOperator makes values of what Merge writes. Default: none, and Merge is refused; operands that are there already
+	// are kept, and reads of their keys give ErrNotSupported.
+	MergeOperator MergeOperator
 	// WriteBufferSize is how many bytes a memtable takes before it is flushed. 64 MiB.
 	WriteBufferSize uint64
 	// MaxWriteBufferNumber is how many memtables there may be, full ones that wait for their flush included, before
@@ -357,6 +360,9 @@ func (o *ColumnFamilyOptions) validate(name string) error {
 	}
 	if c := o.Comparator; c != nil && (c.Name == "" || c.Compare == nil || c.Separator == nil || c.Successor == nil) {
 		bad("Comparator lacks its Name or a function")
+	}
+	if o.MergeOperator != nil && o.MergeOperator.Name() == "" {
+		bad("MergeOperator has no Name")
 	}
 	if o.WriteBufferSize > 16<<30 {
 		bad("WriteBufferSize is %d, the most is 16 GiB", o.WriteBufferSize)

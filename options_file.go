@@ -11,6 +11,7 @@ import (
 	"github.com/ashlardb/ashlar/internal/compress"
 	"github.com/ashlardb/ashlar/internal/corrupt"
 	"github.com/ashlardb/ashlar/internal/fname"
+	"github.com/ashlardb/ashlar/internal/merge"
 	"github.com/ashlardb/ashlar/vfs"
 )
 
@@ -45,11 +46,16 @@ func number[O any, N int | uint64](name string, field func(*O) *N) setting[O] {
 	return setting[O]{name,
 		func(o *O) string { return fmt.Sprint(*field(o)) },
 		func(o *O, s string) error {
-			var v N
-			if _, err := fmt.Sscan(s, &v); err != nil {
+			var err error
+			switch p := any(field(o)).(type) {
+			case *int:
+				*p, err = strconv.Atoi(s)
+			case *uint64:
+				*p, err = strconv.ParseUint(s, 10, 64)
+			}
+			if err != nil {
 				return fmt.Errorf("%q is not a number", s)
 			}
-			*field(o) = v
 			return nil
 		}}
 }
@@ -131,6 +137,12 @@ var familySettings = []setting[ColumnFamilyOptions]{
 			}
 			return nil // another one has to come from the user
 		}},
+	{"merge_operator",
+		func(o *ColumnFamilyOptions) string { return merge.Format(o.MergeOperator) },
+		func(o *ColumnFamilyOptions, s string) error {
+			o.MergeOperator = merge.Parse(s) // one that is not built in has to come from the user
+			return nil
+		}},
 	number("write_buffer_size", func(o *ColumnFamilyOptions) *uint64 { return &o.WriteBufferSize }),
 	number("max_write_buffer_number", func(o *ColumnFamilyOptions) *int { return &o.MaxWriteBufferNumber }),
 	number("num_levels", func(o *ColumnFamilyOptions) *int { return &o.NumLevels }),
@@ -142,7 +154,7 @@ var familySettings = []setting[ColumnFamilyOptions]{
 	number("max_bytes_for_level_base", func(o *ColumnFamilyOptions) *uint64 { return &o.MaxBytesForLevelBase }),
 	{"max_bytes_for_level_multiplier",
 		func(o *ColumnFamilyOptions) string {
-			return strconv.FormatFloat(o.MaxBytesForLevelMultiplier, 'f', 6, 64)
+			return strconv.FormatFloat(o.MaxBytesForLevelMultiplier, 'f', -1, 64)
 		},
 		func(o *ColumnFamilyOptions, s string) (err error) {
 			if o.MaxBytesForLevelMultiplier, err = strconv.ParseFloat(s, 64); err != nil {
@@ -253,6 +265,9 @@ func (d *DB) encodeOptions() []byte {
 	fmt.Fprintf(&b, "[%s]\n  rocksdb_version=7.8.3\n  options_file_version=1.1\n\n[%s]\n", sectionVersion, sectionDB)
 	writeSettings(&b, dbSettings, &d.opts)
 	for _, cf := range d.ColumnFamilies() {
+		if strings.Contains(cf.name, "\n") {
+			continue // the file has no form for it
+		}
 		fmt.Fprintf(&b, "\n[%s \"%s\"]\n", sectionFamily, cf.name)
 		writeSettings(&b, familySettings, &cf.opts)
 		fmt.Fprintf(&b, "\n[%s \"%s\"]\n", sectionTable, cf.name)
@@ -270,8 +285,8 @@ func writeSettings[O any](b *bytes.Buffer, settings []setting[O], o *O) {
 }
 
 // LoadOptions reads the newest OPTIONS file of a database, ours or RocksDB's: the options of the database and of every
-// family, as far as there are such here. Comparators other than the built-in ones and filter policies other than Bloom
-// are left for the caller to set. It reads from the operating system's file system.
+// family, as far as there are such here. Comparators and merge operators other than the built-in ones and filter policies
+// other than Bloom are left for the caller to set. It reads from the operating system's file system.
 func LoadOptions(dir string) (*Options, error) { return loadOptions(vfs.OS, dir) }
 
 func loadOptions(fsys vfs.FS, dir string) (*Options, error) {
@@ -299,8 +314,10 @@ func parseOptions(path string, b []byte) (*Options, error) {
 	for raw := range strings.Lines(string(b)) {
 		at := int64(off)
 		off += len(raw)
-		line, _, _ := strings.Cut(raw, "#")
-		line = strings.TrimSpace(line)
+		line := strings.TrimSpace(raw)
+		if !strings.HasPrefix(line, "[") { // a family's name may hold the sign
+			line = strings.TrimSpace(withoutComment(line))
+		}
 		switch {
 		case line == "":
 		case line[0] == '[':
@@ -342,6 +359,16 @@ func parseOptions(path string, b []byte) (*Options, error) {
 		return nil, corrupt.At(path, 0, "%w", err)
 	}
 	return o, nil
+}
+
+// withoutComment cuts off what stands behind a #, unless that is escaped by a backslash.
+func withoutComment(line string) string {
+	for i := range len(line) {
+		if line[i] == '#' && (i == 0 || line[i-1] != '\\') {
+			return line[:i]
+		}
+	}
+	return line
 }
 
 // parseSection splits [Name] and [Name "family"].

@@ -131,6 +131,7 @@ func (r *recovery) apply(num uint64, rec []byte) error {
 func (r *recovery) insert(cf *ColumnFamily, num uint64, op batch.Record, seq kv.Seq) error {
 	switch op.Kind {
 	case kv.KindValue, kv.KindDelete, kv.KindSingleDel:
+	case kv.KindMerge: // also without a merge operator: operands are kept for one who has it
 	default:
 		return fmt.Errorf("log %d: column family %q: key %q: a %v: %w", num, cf.name, op.Key, op.Kind, ErrNotSupported)
 	}

@@ -82,6 +82,7 @@ func decideStall(in stallInput) stallState {
 
 const (
 	minDelayRate  = 16 << 10
+	maxDelayRate  = 1 << 50 // stands for NoLimit, and leaves room to calculate
 	refillEvery   = time.Millisecond
 	delayStep     = 1001 * time.Microsecond
 	lowPriInitial = 1 << 20

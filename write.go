@@ -30,9 +30,11 @@ import (
 // gets in until Resume has flushed these memtables without them, or the database is opened anew. So that no table holds
 // what may fail yet, a memtable and its log are only switched when everything in them is published.
 
-// groupSlack is the most that all members of a group but its leader may need in memtables. Each memtable keeps that much
-// room beyond its write buffer.
-const groupSlack = 8 << 20
+// groupSlack is the room that a memtable keeps beyond its write buffer and the leader's batch, for what the other members
+// of a group bring.
+func (o *ColumnFamilyOptions) groupSlack() int {
+	return int(min(max(o.WriteBufferSize/8, 256<<10), 8<<20))
+}
 
 // commit is one Write on its way.
 type commit struct {
@@ -124,10 +126,7 @@ func (d *DB) writable() error {
 	if d.closed.Load() {
 		return ErrClosed
 	}
-	if e := d.bgError.Load(); e != nil && e.severity >= severityHard {
-		return e
-	}
-	return nil
+	return d.broken()
 }
 
 // Prepare makes room for the leader's batch.
@@ -156,7 +155,7 @@ func (s committer) Prepare(c *commit) error {
 		if cf == nil {
 			continue // Log refuses it
 		}
-		if cf.room() < u.bytes+groupSlack {
+		if cf.room() < u.bytes+cf.opts.groupSlack() {
 			if err := d.switchMemtable(cf, u.bytes); err != nil {
 				return err
 			}
@@ -190,9 +189,6 @@ func (s committer) Admit(lead, next *commit, n, size int) bool {
 		if cf := d.familyByID(u.family); cf != nil && cf.mem != nil && cf.room() < needs+leaderUse(lead, u.family) {
 			return false
 		}
-	}
-	if needs > groupSlack {
-		return false
 	}
 	d.groupNeeds = needs
 	return true
@@ -274,11 +270,15 @@ func (s committer) Log(g *writegroup.Group[*commit]) (spread bool, err error) {
 	return d.spread, nil
 }
 
-// admissible checks that every family a batch names is there.
+// admissible checks that every family a batch names is there, and can make something of what it is given.
 func (d *DB) admissible(b *Batch) error {
 	for _, u := range b.uses {
-		if d.familyByID(u.family) == nil {
+		cf := d.familyByID(u.family)
+		if cf == nil {
 			return during(ErrColumnFamilyDropped, "write to column family %d", u.family)
+		}
+		if u.merges && cf.opts.MergeOperator == nil {
+			return cf.noMergeOperator()
 		}
 	}
 	return nil
@@ -386,8 +386,8 @@ func (d *DB) switchOldest() error {
 // leader calls it.
 func (d *DB) switchMemtable(cf *ColumnFamily, need int) error {
 	d.writes.Drain()
-	if e := d.bgError.Load(); e != nil && e.severity >= severityHard {
-		return e
+	if err := d.broken(); err != nil {
+		return err
 	}
 	return d.rotate(cf, need)
 }

@@ -1,12 +1,14 @@
 package compaction
 
 import (
+	"errors"
 	"fmt"
 	"sort"
 
 	"github.com/ashlardb/ashlar/internal/corrupt"
 	"github.com/ashlardb/ashlar/internal/invariants"
 	"github.com/ashlardb/ashlar/internal/kv"
+	"github.com/ashlardb/ashlar/internal/merge"
 	"github.com/ashlardb/ashlar/manifest"
 )
 
@@ -23,13 +25,19 @@ import (
 //	 2. A Delete whose key is nowhere below the output goes if it is in stripe 0, for then everything older of the key is
 //	    hidden with it; in a later stripe it goes if no older version follows its stripe, or another Delete.
 //	 3. A SingleDel and the Value that follows it in its stripe go together, and so does what is older in that stripe. A
-//	    SingleDel whose key is nowhere else goes. A SingleDel above another deletion in its stripe goes, the older one does
-//	    its work: RocksDB calls a Delete there a misuse and fails, here it reads the same as without.
-//	 4. At the bottom, a Value in stripe 0 gets sequence 0: it is visible to everybody, and compresses better.
+//	    SingleDel whose key is nowhere else goes. Of a SingleDel and a Delete that follows it in its stripe the Delete
+//	    goes: a newer Value would hide it, but not the SingleDel, and when that Value goes with a SingleDel of its own,
+//	    nothing would be left to hide what lies below. Of two SingleDels the older one stays, it is closer to its Value.
+//	 4. Merge operands are gathered down to the end of their stripe. Where they end at a Value or a deletion, or at the end of
+//	    a key that is nowhere below, the operator makes a Value of them; it stands at the newest one's number. Else it makes
+//	    one operand of them if it can. An operand that a snapshot does not see is never put together with one that it sees.
+//	    Where the operator fails they stay as they are, and so does what they stand on: a read tells the error.
+//	 5. At the bottom, a Value in stripe 0 gets sequence 0: it is visible to everybody, and compresses better.
 //
 // Rule 2 must look whether there was a newer version, not compare sequence numbers: snapshot 0 and sequence 0 are legal.
 type survivors struct {
 	cmp       *kv.Comparer
+	op        kv.MergeOperator // nil: operands stay
 	it        kv.Iterator
 	snapshots []kv.Seq // ascending
 	bottom    bool
@@ -46,11 +54,23 @@ type survivors struct {
 	read    uint64 // versions met
 	err     error
 	started bool
+
+	operands merge.Operands
+	trailers []kv.Trailer // of operands, newest first
+	queue    []kv.Entry   // operands that survive; the first left were not returned yet
+	left     int
+	value    []byte // what the operator made
+	limit    int    // of such a value with its key, 0: none
+	unmerged uint64 // keys whose operands the operator failed on
+	stuck    bool   // that was at the bottom, in stripe 0; whoever wants to notice clears it
 }
 
 // next returns the next version that survives, nil at the end or on error. It lives until the following call.
 func (s *survivors) next() *kv.Entry {
 	switch {
+	case s.left > 0:
+		s.left--
+		return &s.queue[len(s.queue)-1-s.left]
 	case !s.started:
 		s.started = true
 		s.take(s.it.First())
@@ -71,6 +91,12 @@ func (s *survivors) next() *kv.Entry {
 		}
 		if s.newer == stripe {
 			s.step()
+			continue
+		}
+		if kind == kv.KindMerge {
+			if out := s.merge(stripe); out != nil {
+				return out
+			}
 			continue
 		}
 		s.newer = stripe
@@ -96,7 +122,12 @@ func (s *survivors) delete(stripe int) *kv.Entry {
 		s.behind = true
 		return s.e
 	}
-	trailer := s.e.Key.Trailer
+	return s.hide(s.e.Key.Trailer, stripe)
+}
+
+// hide steps over what a deletion hides, that is, the rest of its stripe, and returns the deletion if somebody may see
+// more of the key.
+func (s *survivors) hide(trailer kv.Trailer, stripe int) *kv.Entry {
 	for s.step(); s.sameKey(); s.step() {
 		if s.stripe(s.e.Key.Seq()) == stripe {
 			continue
@@ -114,7 +145,9 @@ func (s *survivors) delete(stripe int) *kv.Entry {
 func (s *survivors) singleDelete(stripe int) *kv.Entry {
 	trailer, newer := s.e.Key.Trailer, s.newer
 	s.newer = stripe
-	s.step()
+	for s.step(); s.sameKey() && s.stripe(s.e.Key.Seq()) == stripe && s.e.Key.Kind() == kv.KindDelete; {
+		s.step()
+	}
 	switch {
 	case s.err != nil:
 		return nil
@@ -127,11 +160,87 @@ func (s *survivors) singleDelete(stripe int) *kv.Entry {
 		return s.tombstone(trailer)
 	case s.e.Key.Kind() == kv.KindValue:
 		s.step()
+	case s.e.Key.Kind() == kv.KindMerge:
+		// The contract of SingleDel knows no merges. What is older must not come back: it does as a Delete would.
+		trailer = kv.MakeTrailer(trailer.Seq(), kv.KindDelete)
+		switch {
+		case newer == stripe: // hidden, and so is the rest
+		case s.below.has(s.cmp, s.user):
+			return s.tombstone(trailer)
+		default:
+			return s.hide(trailer, stripe)
+		}
 	default:
 		s.newer = newer
 	}
 	return nil
 }
+
+// merge decides about the operand in hand, the newest version of its stripe that is left, and those that follow it there.
+func (s *survivors) merge(stripe int) *kv.Entry {
+	s.operands.Reset()
+	s.trailers = s.trailers[:0]
+	for s.sameKey() && s.e.Key.Kind() == kv.KindMerge && s.stripe(s.e.Key.Seq()) == stripe {
+		s.operands.Add(s.e.Value)
+		s.trailers = append(s.trailers, s.e.Key.Trailer)
+		s.step()
+	}
+	if s.err != nil {
+		return nil
+	}
+	var err error
+	var ok bool
+	switch same := s.sameKey(); {
+	case same && s.stripe(s.e.Key.Seq()) == stripe:
+		ok, err = s.fullMerge(stripe, s.e.Value, s.e.Key.Kind() == kv.KindValue)
+	case !same && !s.below.has(s.cmp, s.user):
+		ok, err = s.fullMerge(stripe, nil, false)
+	default:
+		if s.value, ok, err = merge.Partial(s.op, s.value[:0], s.user, s.operands.Reversed()); ok && s.fits() {
+			s.out = kv.Entry{Key: kv.Key{User: s.user, Trailer: s.trailers[0]}, Value: s.value}
+			return &s.out
+		}
+		ok = false
+	}
+	switch {
+	case err != nil:
+		s.e, s.err = nil, fmt.Errorf("compaction: %w", err)
+		return nil
+	case ok:
+		return &s.out
+	}
+	s.queue = s.queue[:0]
+	for n, operand := range s.operands.Added() {
+		s.queue = append(s.queue, kv.Entry{Key: kv.Key{User: s.user, Trailer: s.trailers[n]}, Value: operand})
+	}
+	s.left = len(s.queue) - 1
+	return &s.queue[0]
+}
+
+// fullMerge makes out of the operands a Value, which hides what is left of the stripe. It is false where the operator
+// failed; the error tells of a panic.
+func (s *survivors) fullMerge(stripe int, existing []byte, exists bool) (ok bool, err error) {
+	s.value, err = merge.Full(s.op, s.value[:0], s.user, existing, exists, s.operands.Reversed())
+	if errors.Is(err, merge.ErrPanic) {
+		return false, err
+	}
+	bottom := s.bottom && stripe == 0
+	if err != nil || !s.fits() {
+		s.unmerged++
+		s.stuck = s.stuck || bottom
+		return false, nil
+	}
+	s.newer = stripe
+	seq := s.trailers[0].Seq()
+	if bottom {
+		seq = 0
+	}
+	s.out = kv.Entry{Key: kv.MakeKey(s.user, seq, kv.KindValue), Value: s.value}
+	return true, nil
+}
+
+// fits tells whether a table can hold what the operator made.
+func (s *survivors) fits() bool { return s.limit == 0 || len(s.value) <= s.limit-len(s.user) }
 
 // tombstone returns a deletion of the key in hand that the walk has already stepped over.
 func (s *survivors) tombstone(t kv.Trailer) *kv.Entry {
@@ -160,7 +269,7 @@ func (s *survivors) take(e *kv.Entry) {
 		}
 	}
 	switch e.Key.Kind() {
-	case kv.KindValue, kv.KindDelete, kv.KindSingleDel:
+	case kv.KindValue, kv.KindDelete, kv.KindSingleDel, kv.KindMerge:
 	default:
 		s.e = nil
 		s.err = fmt.Errorf("compaction: key %v: %w", e.Key, corrupt.ErrNotSupported)

@@ -2,6 +2,7 @@ package compaction
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -16,10 +17,11 @@ import (
 	"github.com/ashlardb/ashlar/internal/corrupt"
 	"github.com/ashlardb/ashlar/internal/iterator/itertest"
 	"github.com/ashlardb/ashlar/internal/kv"
+	"github.com/ashlardb/ashlar/internal/merge"
 	"github.com/ashlardb/ashlar/manifest"
 )
 
-// versions makes entries of a text: "a:9 a:7- a:5~" are a value, a delete and a single delete of a.
+// versions makes entries of a text: "a:9 a:7- a:5~ a:3+" are a value, a delete, a single delete and an operand of a.
 func versions(text string) (all []kv.Entry) {
 	for _, word := range strings.Fields(text) {
 		user, rest, _ := strings.Cut(word, ":")
@@ -29,11 +31,16 @@ func versions(text string) (all []kv.Entry) {
 			kind = kv.KindDelete
 		case strings.HasSuffix(rest, "~"):
 			kind = kv.KindSingleDel
+		case strings.HasSuffix(rest, "+"):
+			kind = kv.KindMerge
 		}
-		seq, _ := strconv.Atoi(strings.TrimRight(rest, "-~"))
+		seq, _ := strconv.Atoi(strings.TrimRight(rest, "-~+"))
 		e := kv.Entry{Key: kv.MakeKey([]byte(user), kv.Seq(seq), kind)}
-		if kind == kv.KindValue {
+		switch kind {
+		case kv.KindValue:
 			e.Value = []byte(word)
+		case kv.KindMerge:
+			e.Value = []byte(strconv.Itoa(seq))
 		}
 		all = append(all, e)
 	}
@@ -43,7 +50,7 @@ func versions(text string) (all []kv.Entry) {
 func text(all []kv.Entry) string {
 	var words []string
 	for _, e := range all {
-		mark := map[kv.Kind]string{kv.KindDelete: "-", kv.KindSingleDel: "~"}[e.Key.Kind()]
+		mark := map[kv.Kind]string{kv.KindDelete: "-", kv.KindSingleDel: "~", kv.KindMerge: "+"}[e.Key.Kind()]
 		words = append(words, fmt.Sprintf("%s:%d%s", e.Key.User, e.Key.Seq(), mark))
 	}
 	return strings.Join(words, " ")
@@ -51,7 +58,13 @@ func text(all []kv.Entry) string {
 
 // survive runs all through the rules and returns what is left.
 func survive(all []kv.Entry, snapshots []kv.Seq, bottom bool, b *below) ([]kv.Entry, error) {
-	s := &survivors{cmp: kv.Bytewise, it: itertest.New(kv.Bytewise, all), snapshots: snapshots, bottom: bottom, below: b}
+	return surviveWith(appending, all, snapshots, bottom, b)
+}
+
+var appending kv.MergeOperator = merge.StringAppend{Delimiter: ","}
+
+func surviveWith(op kv.MergeOperator, all []kv.Entry, snapshots []kv.Seq, bottom bool, b *below) ([]kv.Entry, error) {
+	s := &survivors{cmp: kv.Bytewise, op: op, it: itertest.New(kv.Bytewise, all), snapshots: snapshots, bottom: bottom, below: b}
 	var out []kv.Entry
 	for e := s.next(); e != nil; e = s.next() {
 		out = append(out, kv.Entry{Key: e.Key.Clone(), Value: bytes.Clone(e.Value)})
@@ -95,8 +108,28 @@ func TestSurvivors(t *testing.T) {
 		{name: "a newer value does not hide a single delete", in: "a:9 a:7~", want: "a:9 a:7~"},
 		{name: "nor its work", in: "a:9 a:7~ a:5 a:4~ a:2", want: "a:9"},
 		{name: "of two single deletes one does", in: "a:9~ a:7~", want: "a:7~"},
-		{name: "a delete below a single delete stays", in: "a:9~ a:7- a:5", want: "a:7-"},
+		{name: "a delete below a single delete goes", in: "a:9~ a:7-", want: "a:9~"},
+		{name: "with all that it hid", in: "a:9~ a:7- a:5", want: ""},
+		{name: "lest it be hidden by a value that goes itself", in: "a:9 a:8~ a:7-", want: "a:9 a:8~"},
+		{name: "and that one's single delete bring back what is below", in: "a:9~ a:8 a:7~ a:6-", want: "a:7~"},
 		{name: "a snapshot released before the job protects nothing", in: "a:9~ a:7", snapshots: []kv.Seq{3}, bottom: true, want: ""},
+		{name: "operands go into the value that they stand on", in: "a:9+ a:7+ a:5 a:3", want: "a:9"},
+		{name: "a delete under operands is no value, and hidden then", in: "a:9+ a:7+ a:5- a:3", want: "a:9"},
+		{name: "a single delete under operands still waits for its value", in: "a:9+ a:7~", want: "a:9 a:7~"},
+		{name: "and has met it, if it is there", in: "a:9+ a:7~ a:5", want: "a:9"},
+		{name: "operands whose value may be below become one", in: "a:9+ a:7+ a:5+ b:1+", want: "a:9+ b:1+"},
+		{name: "operands of a key that ends here are a value", in: "a:9+ a:7+ b:8+ c:1+", below: []string{"b"}, want: "a:9 b:8+ c:1"},
+		{name: "at the bottom one without a number", in: "a:9+ a:7+ b:1+", bottom: true, want: "a:0 b:0"},
+		{name: "over a value too", in: "a:9+ a:7+ a:1", bottom: true, want: "a:0"},
+		{name: "operands are not put together over a snapshot", in: "a:9+ a:8+ a:7+ a:6+ a:5", snapshots: []kv.Seq{7}, want: "a:9+ a:7"},
+		{name: "nor with a value over one", in: "a:9+ a:8+ a:5", snapshots: []kv.Seq{7}, bottom: true, want: "a:9+ a:0"},
+		{name: "a chain that is complete in the oldest stripe", in: "a:9+ a:8+ a:5+ a:4+", snapshots: []kv.Seq{7}, bottom: true, want: "a:9+ a:0"},
+		{name: "a newer value hides operands", in: "a:9 a:7+ a:5+ a:3", want: "a:9"},
+		{name: "so does a delete", in: "a:9- a:7+ a:5", want: "a:9-"},
+		{name: "a single delete over operands hides them as a delete does", in: "a:9~ a:7+ a:5 a:3", want: "a:9-"},
+		{name: "and goes if that was all", in: "a:9~ a:7+ a:5 b:1", below: []string{}, want: "b:1"},
+		{name: "and stays for those who come after a snapshot", in: "a:9~ a:7+ a:5 a:3", snapshots: []kv.Seq{4}, bottom: true, want: "a:9- a:0"},
+		{name: "a hidden one goes with them", in: "a:9 a:8~ a:7+ a:5", want: "a:9"},
 		{name: "sequence 0 at snapshot 0 is a version like any other", in: "a:0 b:3 b:0", snapshots: []kv.Seq{0}, bottom: true,
 			want: "a:0 b:3 b:0"},
 	} {
@@ -112,7 +145,7 @@ func TestSurvivors(t *testing.T) {
 			require.NoError(t, err)
 			require.Equal(t, tc.want, text(out))
 			for _, e := range out {
-				if e.Key.Kind() == kv.KindValue {
+				if e.Key.Kind() == kv.KindValue && !strings.Contains(tc.in, "+") {
 					require.Contains(t, tc.in, string(e.Value))
 				}
 			}
@@ -120,8 +153,74 @@ func TestSurvivors(t *testing.T) {
 	}
 }
 
+// moody is an operator that fails when it is told to.
+type moody struct {
+	merge.StringAppend
+	fail, panics bool
+}
+
+func (m *moody) FullMerge(dst, key, existing []byte, operands [][]byte) ([]byte, error) {
+	switch {
+	case m.panics:
+		panic("moody")
+	case m.fail:
+		return nil, errors.New("not today")
+	}
+	return m.StringAppend.FullMerge(dst, key, existing, operands)
+}
+
+func (m *moody) PartialMerge(dst, key []byte, operands [][]byte) ([]byte, bool) {
+	if m.panics {
+		panic("moody")
+	}
+	return m.StringAppend.PartialMerge(dst, key, operands)
+}
+
+func TestOperandsOutliveAnOperatorThatFails(t *testing.T) {
+	for _, op := range []kv.MergeOperator{&moody{fail: true}, nil} {
+		for _, tc := range []struct{ in, want string }{
+			{"a:9+ a:7+ a:5 a:3 b:2", "a:9+ a:7+ a:0 b:0"},
+			{"a:9+ a:7+ a:5- a:3", "a:9+ a:7+"},
+			{"a:9+ a:7+ b:1", "a:9+ a:7+ b:0"},
+			{"a:9+ a:7~ a:5", "a:9+"},
+		} {
+			in := versions(tc.in)
+			out, err := surviveWith(op, in, nil, true, newBelow(nil))
+			require.NoError(t, err)
+			require.Equal(t, tc.want, text(out))
+			require.Equal(t, see(in, "a", kv.MaxSeq), see(out, "a", kv.MaxSeq))
+		}
+	}
+	out, err := surviveWith(nil, versions("a:9+ a:7+ a:5+"), nil, false, nil)
+	require.NoError(t, err)
+	require.Equal(t, "a:9+ a:7+ a:5+", text(out))
+}
+
+func TestAValueThatNoTableCanHoldIsNotMade(t *testing.T) {
+	for _, tc := range []struct{ in, want string }{
+		{"a:9+ a:7+ a:5", "a:9+ a:7+ a:5"},
+		{"a:9+ a:7+ a:6+ a:5+", "a:9+ a:7+ a:6+ a:5+"},
+		{"a:9+ a:7+", "a:9+"},
+	} {
+		s := &survivors{cmp: kv.Bytewise, op: appending, it: itertest.New(kv.Bytewise, versions(tc.in)), limit: 5}
+		var out []kv.Entry
+		for e := s.next(); e != nil; e = s.next() {
+			out = append(out, kv.Entry{Key: e.Key.Clone()})
+		}
+		require.Equal(t, tc.want, text(out))
+	}
+}
+
+func TestAPanicOfTheMergeOperatorFailsTheJob(t *testing.T) {
+	for _, in := range []string{"a:9+ a:7", "a:9+ a:7+"} {
+		_, err := surviveWith(&moody{panics: true}, versions(in), nil, false, nil)
+		require.ErrorIs(t, err, merge.ErrPanic)
+		require.ErrorContains(t, err, "moody")
+	}
+}
+
 func TestUnknownKindsFailTheJob(t *testing.T) {
-	for _, kind := range []kv.Kind{kv.KindMerge, kv.KindRangeDelete, kv.KindBlobIndex, kv.KindWideColumn, kv.KindTimedPut, 0x55} {
+	for _, kind := range []kv.Kind{kv.KindRangeDelete, kv.KindBlobIndex, kv.KindWideColumn, kv.KindTimedPut, 0x55} {
 		in := append(versions("a:9-"), kv.Entry{Key: kv.MakeKey([]byte("a"), 5, kind)}, versions("b:1")[0])
 		out, err := survive(in, nil, false, nil)
 		require.ErrorIs(t, err, corrupt.ErrNotSupported)
@@ -156,21 +255,34 @@ func TestALongWalkAsksWhetherToStop(t *testing.T) {
 	require.Less(t, s.read, uint64(2000))
 }
 
-// see is the dumb reader: of all versions the newest that it may see.
+// see is the dumb reader: of all versions the newest that it may see, and where that is an operand, all of them down to
+// one that is none.
 func see(all []kv.Entry, user string, at kv.Seq) string {
-	best := -1
-	for i, e := range all {
-		if string(e.Key.User) == user && e.Key.Seq() <= at && (best < 0 || e.Key.Seq() > all[best].Key.Seq()) {
-			best = i
+	var seen []kv.Entry
+	for _, e := range all {
+		if string(e.Key.User) == user && e.Key.Seq() <= at {
+			seen = append(seen, e)
 		}
 	}
-	if best < 0 || all[best].Key.Kind() != kv.KindValue {
+	slices.SortFunc(seen, func(a, b kv.Entry) int { return cmp.Compare(b.Key.Trailer, a.Key.Trailer) })
+	var words []string
+	for _, e := range seen {
+		if e.Key.Kind() == kv.KindValue || e.Key.Kind() == kv.KindMerge {
+			words = append(words, string(e.Value))
+		}
+		if e.Key.Kind() != kv.KindMerge {
+			break
+		}
+	}
+	if words == nil {
 		return "nothing"
 	}
-	return string(all[best].Value)
+	slices.Reverse(words)
+	return strings.Join(words, ",")
 }
 
-// history makes versions of a few keys. Those that begin with s are deleted with SingleDel only, each value once.
+// history makes versions of a few keys. Those that begin with s or t are deleted with SingleDel only, each value once, and
+// only the others are merged into.
 func history(rng *rand.Rand, n int) (inputs, below []kv.Entry) {
 	last := map[string]kv.Kind{}
 	for seq := kv.Seq(rng.IntN(2)); int(seq) < n; seq++ {
@@ -183,6 +295,8 @@ func history(rng *rand.Rand, n int) (inputs, below []kv.Entry) {
 			kind = kv.KindSingleDel
 		case !single && rng.IntN(3) == 0:
 			kind = kv.KindDelete
+		case !single && rng.IntN(2) == 0:
+			kind = kv.KindMerge
 		}
 		last[user], last[user+"!"] = kind, kind
 		e := kv.Entry{Key: kv.MakeKey([]byte(user), seq, kind)}
@@ -190,6 +304,9 @@ func history(rng *rand.Rand, n int) (inputs, below []kv.Entry) {
 			e.Value = fmt.Appendf(nil, "%s@%d", user, seq)
 		} else {
 			delete(last, user+"!")
+		}
+		if kind == kv.KindMerge {
+			e.Value = strconv.AppendInt(nil, int64(seq), 10)
 		}
 		inputs = append(inputs, e)
 	}
@@ -265,6 +382,9 @@ func checkSurvivors(seed uint64, n int) error {
 				return fail("%v is hidden by %v", e.Key, prev)
 			}
 		}
+		if e.Key.Kind() == kv.KindMerge && i > 0 && bytes.Equal(out[i-1].Key.User, e.Key.User) && s.stripe(out[i-1].Key.Seq()) == stripe {
+			return fail("%v could be one with the operand before it", e.Key)
+		}
 		if bottom && stripe == 0 && (e.Key.Kind() != kv.KindValue || e.Key.Seq() != 0) {
 			return fail("%v is at the bottom and in sight of all", e.Key)
 		}
@@ -273,8 +393,13 @@ func checkSurvivors(seed uint64, n int) error {
 		}
 	}
 	// What has survived survives: a second job finds nothing to do.
-	// (But for SingleDels, which wait for a Value of another stripe until they have seen that it is gone.)
-	out = slices.DeleteFunc(out, func(e kv.Entry) bool { return e.Key.User[0] >= 's' })
+	// (But for SingleDels, which wait for a Value of another stripe until they have seen that it is gone, and operands, which
+	// do so for a Delete.)
+	waiting := map[string]bool{}
+	for _, e := range out {
+		waiting[string(e.Key.User)] = waiting[string(e.Key.User)] || e.Key.User[0] >= 's' || b != nil && e.Key.Kind() == kv.KindMerge
+	}
+	out = slices.DeleteFunc(out, func(e kv.Entry) bool { return waiting[string(e.Key.User)] })
 	if again, err := survive(out, snapshots, bottom, b.rewind()); err != nil || text(again) != text(out) {
 		return fail("a second time it is %s, %v", text(again), err)
 	}

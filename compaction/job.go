@@ -25,6 +25,8 @@ import (
 type Env struct {
 	// Comparer is the family's order.
 	Comparer *kv.Comparer
+	// Operator is the family's merge operator. Without one operands stay as they are.
+	Operator kv.MergeOperator
 	// Open returns an iterator over a table, which the job closes. A job that reads level 0 has one open for each file
 	// there, and one more for each other level.
 	Open func(*manifest.File) (kv.Iterator, error)
@@ -49,6 +51,8 @@ type Result struct {
 	BytesRead, BytesWritten uint64
 	// EntriesRead and EntriesWritten count versions of keys. The difference is what no reader could see any more.
 	EntriesRead, EntriesWritten uint64
+	// Unmerged counts the keys whose merge operands stay because the operator failed on them, or there is none.
+	Unmerged uint64
 }
 
 // Edit returns the change that puts the result in place of p's inputs. For a Move the result is empty and the inputs
@@ -118,6 +122,7 @@ type job struct {
 
 	w       *sstable.Writer // the table being written, or nil
 	num     uint64          // its number
+	settled bool            // it keeps operands for good
 	parents grandparents
 	res     Result
 }
@@ -182,7 +187,8 @@ func (j *job) write(ctx context.Context, in kv.Iterator) error {
 	snapshots := slices.Clone(j.env.Snapshots)
 	slices.Sort(snapshots)
 	s := &survivors{
-		cmp: j.env.Comparer, it: in, snapshots: snapshots, bottom: j.plan.Bottommost, below: j.below, stop: ctx.Err,
+		cmp: j.env.Comparer, op: j.env.Operator, it: in, snapshots: snapshots, bottom: j.plan.Bottommost, below: j.below, stop: ctx.Err,
+		limit: sstable.MaxEntrySize,
 	}
 	j.parents = grandparents{files: j.plan.Grandparents}
 	for e := s.next(); e != nil; e = s.next() {
@@ -195,8 +201,9 @@ func (j *job) write(ctx context.Context, in kv.Iterator) error {
 		if err := j.add(e); err != nil {
 			return err
 		}
+		j.settled, s.stuck = j.settled || s.stuck, false
 	}
-	j.res.EntriesRead = s.read
+	j.res.EntriesRead, j.res.Unmerged = s.read, s.unmerged
 	if s.err != nil {
 		return s.err
 	}
@@ -255,8 +262,9 @@ func (j *job) finish() error {
 		Num: j.num, Size: m.Size,
 		Smallest: m.Smallest, Largest: m.Largest, SmallestSeq: m.SmallestSeq, LargestSeq: m.LargestSeq,
 		Epoch: j.epoch, OldestAncestorTime: j.ancestor,
-		UniqueID: m.UniqueID, TailSize: m.TailSize,
+		UniqueID: m.UniqueID, TailSize: m.TailSize, Settled: j.settled,
 	}
+	j.settled = false
 	if j.env.Now != nil {
 		f.CreationTime = j.env.Now()
 	}

@@ -277,9 +277,9 @@ func TestAPanicOfAUsersComparerFailsTheJobOnly(t *testing.T) {
 	require.NoError(t, d.do(p))
 }
 
-func TestAMergeOperandFailsTheJob(t *testing.T) {
+func TestAKindThatIsNotBuiltFailsTheJob(t *testing.T) {
 	d := newLab(1, tiny())
-	it := itertest.New(kv.Bytewise, []kv.Entry{{Key: kv.MakeKey([]byte("k"), 1, kv.KindValue)}, {Key: kv.MakeKey([]byte("m"), 1, kv.KindMerge)}})
+	it := itertest.New(kv.Bytewise, []kv.Entry{{Key: kv.MakeKey([]byte("k"), 1, kv.KindValue)}, {Key: kv.MakeKey([]byte("m"), 1, kv.KindBlobIndex)}})
 	r, err := RunFlush(t.Context(), Flush{Inputs: []kv.Iterator{it}}, d.env(nil))
 	require.ErrorIs(t, err, corrupt.ErrNotSupported)
 	require.Len(t, r.Remove, 1)
@@ -318,6 +318,29 @@ func TestBottommostRewriteEndsAfterOne(t *testing.T) {
 	require.Equal(t, 1, n)
 	require.NoError(t, d.check())
 	require.Zero(t, d.levels[1][0].LargestSeq)
+}
+
+// A file whose operands no operator can resolve would be picked for the bottom again and again.
+func TestBottommostRewriteEndsAlsoWhereOperandsStay(t *testing.T) {
+	d := newLab(1, tiny())
+	d.operator = &moody{fail: true}
+	d.write("a", kv.KindMerge, "1")
+	d.snapshots = []kv.Seq{1}
+	d.put("b", "v")
+	d.put("b", "w")
+	require.NoError(t, d.flush())
+	p, _, _ := d.l.PickRange(d.version(), 0, 1, nil, nil, nil)
+	require.NoError(t, d.do(p))
+	d.snapshots = nil
+	n := 0
+	for p := d.l.PickBottommost(d.version(), d.seq, nil); p != nil; p = d.l.PickBottommost(d.version(), d.seq, nil) {
+		require.NoError(t, d.do(p))
+		require.Less(t, n, 2)
+		n++
+	}
+	require.NoError(t, d.check())
+	require.True(t, d.levels[1][0].Settled)
+	require.NotZero(t, d.levels[1][0].LargestSeq)
 }
 
 func Example() {

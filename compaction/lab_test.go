@@ -33,6 +33,7 @@ type lab struct {
 	single    map[string]bool // keys with one value that no SingleDel has taken yet
 	busy      Busy
 	running   []labJob
+	operator  kv.MergeOperator
 	split     bool // tables are taken apart anywhere, as RocksDB may do it
 }
 
@@ -44,7 +45,7 @@ type labJob struct {
 
 func newLab(seed uint64, o LeveledOptions) *lab {
 	return &lab{rng: rand.New(rand.NewPCG(seed, 8)), l: NewLeveled(kv.Bytewise, o), fs: vfs.NewMem(),
-		content: map[uint64][]kv.Entry{}, single: map[string]bool{}}
+		content: map[uint64][]kv.Entry{}, single: map[string]bool{}, operator: appending}
 }
 
 func tiny() LeveledOptions {
@@ -56,7 +57,7 @@ func (d *lab) version() *manifest.Version { return manifest.NewVersion(kv.Bytewi
 func (d *lab) write(user string, kind kv.Kind, value string) {
 	d.seq++
 	e := kv.Entry{Key: kv.MakeKey([]byte(user), d.seq, kind)}
-	if kind == kv.KindValue {
+	if kind == kv.KindValue || kind == kv.KindMerge {
 		e.Value = []byte(value)
 	}
 	d.mem = append(d.mem, e)
@@ -78,6 +79,7 @@ func name(num uint64) string { return fmt.Sprintf("%06d.sst", num) }
 func (d *lab) env(snapshots []kv.Seq) Env {
 	return Env{
 		Comparer: kv.Bytewise,
+		Operator: d.operator,
 		Open: func(f *manifest.File) (kv.Iterator, error) {
 			file, err := d.fs.Open(name(f.Num))
 			if err != nil {
@@ -227,30 +229,32 @@ func (d *lab) do(p *Plan) error {
 	return d.end(len(d.running) - 1)
 }
 
-// get reads as the engine does: level by level, and the first that has a version that may be seen decides.
+// get reads as the engine does: level by level, until there is a version that may be seen and is no operand.
 func (d *lab) get(user string, at kv.Seq) string {
-	has := func(all []kv.Entry) bool {
-		return slices.ContainsFunc(all, func(e kv.Entry) bool { return string(e.Key.User) == user && e.Key.Seq() <= at })
+	var seen []kv.Entry
+	decided := func(all []kv.Entry) bool {
+		done := false
+		for _, e := range all {
+			if string(e.Key.User) == user && e.Key.Seq() <= at {
+				seen = append(seen, e)
+				done = done || e.Key.Kind() != kv.KindMerge
+			}
+		}
+		return done
 	}
-	if has(d.mem) {
-		return see(d.mem, user, at)
-	}
+	done := decided(d.mem)
 	v := d.version()
 	for _, f := range v.Level(0) {
-		if has(d.content[f.Num]) {
-			return see(d.content[f.Num], user, at)
-		}
+		done = done || decided(d.content[f.Num])
 	}
-	for level := 1; level < 7; level++ {
+	for level := 1; level < 7 && !done; level++ {
 		var all []kv.Entry
 		for _, f := range v.Overlapping(level, kv.Range{Start: []byte(user), End: []byte(user), EndInclusive: true}) {
 			all = append(all, d.content[f.Num]...)
 		}
-		if has(all) {
-			return see(all, user, at)
-		}
+		done = decided(all)
 	}
-	return "nothing"
+	return see(seen, user, at)
 }
 
 func (d *lab) check() error {
@@ -320,6 +324,10 @@ func playLab(seed uint64, ops []byte) error {
 		case 0, 1:
 			d.put(user, fmt.Sprintf("%s@%d%s", user, d.seq+1, strings.Repeat(".", d.rng.IntN(400))))
 		case 2:
+			if d.rng.IntN(3) > 0 {
+				d.write(user, kv.KindMerge, fmt.Sprint(d.seq+1))
+				break
+			}
 			d.delete(user)
 		case 3:
 			if user = "single" + user[3:]; d.single[user] {

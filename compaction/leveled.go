@@ -275,13 +275,13 @@ func (l *Leveled) upToLimit(v *manifest.Version, files []*manifest.File, level, 
 
 // PickBottommost plans to rewrite in place a file that has nothing below it and nothing in it newer than oldest, the
 // oldest snapshot (or, without snapshots, the last sequence): what a snapshot kept there can go, and sequence numbers
-// become 0. Since they all do, the result is never picked again. It is worth asking when a snapshot was released.
+// become 0. Since they all do, or the file is settled, the result is never picked again. It is worth asking when a snapshot was released.
 func (l *Leveled) PickBottommost(v *manifest.Version, oldest kv.Seq, busy *Busy) *Plan {
 	ripe := func(f *manifest.File) bool { return f.LargestSeq <= oldest }
 	for level := l.o.NumLevels - 1; level > 0; level-- {
 		files := v.Level(level)
 		for i, f := range files {
-			if f.LargestSeq == 0 || !ripe(f) || busy.Has(f.Num) {
+			if f.LargestSeq == 0 || f.Settled || !ripe(f) || busy.Has(f.Num) {
 				continue
 			}
 			in := l.clean(v, level, files[i:i+1])

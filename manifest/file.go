@@ -28,6 +28,9 @@ type File struct {
 	CompensatedRangeDeletionSize uint64
 	// MarkedForCompaction asks a picker to rewrite the file soon.
 	MarkedForCompaction bool
+	// Settled is not stored. It is set where a compaction at the bottom could not do away with sequence numbers, since a
+	// merge operator failed, so that the file is not picked for that again and again.
+	Settled bool
 
 	// extra are the custom fields that we have no use for (checksum of the whole file, temperature, those of later
 	// releases), as they stood in the manifest, to be written again.

@@ -13,6 +13,7 @@ import (
 	"github.com/ashlardb/ashlar/internal/cache"
 	"github.com/ashlardb/ashlar/internal/kv"
 	"github.com/ashlardb/ashlar/internal/lookup"
+	"github.com/ashlardb/ashlar/internal/merge"
 	"github.com/ashlardb/ashlar/vfs"
 )
 
@@ -41,7 +42,7 @@ func some(rng *rand.Rand, cmp *kv.Comparer, n int) twin {
 		for range versions {
 			kind := kv.KindValue
 			if rng.IntN(5) == 0 {
-				kind = []kv.Kind{kv.KindDelete, kv.KindSingleDel}[rng.IntN(2)]
+				kind = []kv.Kind{kv.KindDelete, kv.KindSingleDel, kv.KindMerge, kv.KindMerge}[rng.IntN(4)]
 			}
 			value := bytes.Repeat([]byte{byte(rng.IntN(256))}, rng.IntN(60))
 			if rng.IntN(3) == 0 {
@@ -49,7 +50,7 @@ func some(rng *rand.Rand, cmp *kv.Comparer, n int) twin {
 					value[j] = byte(rng.IntN(256))
 				}
 			}
-			if kind != kv.KindValue {
+			if kind == kv.KindDelete || kind == kv.KindSingleDel {
 				value = nil
 			}
 			t.entries = append(t.entries, kv.Entry{Key: kv.MakeKey(user, kv.Seq(rng.IntN(1000)), kind), Value: value})
@@ -175,8 +176,15 @@ func (t twin) checkGets(tb testing.TB, rng *rand.Rand, r *Reader, gets int) {
 				break
 			}
 		}
+		require.Equal(tb, want.Operands(), g.Operands(), "%v", k)
+		if want.Merging() {
+			op := merge.StringAppend{Delimiter: "\x00"}
+			require.NoError(tb, want.Merge(op))
+			require.NoError(tb, g.Merge(op))
+		}
 		require.Equal(tb, want.State, g.State, "%v", k)
 		require.True(tb, bytes.Equal(want.Value, g.Value), "%v", k)
 		g.Release()
+		want.Release()
 	}
 }

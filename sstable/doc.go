@@ -23,8 +23,9 @@
 // A Reader reads what RocksDB 7.8 and 11.9 write in versions 0 to 7: all checksums, all compressions with and without
 // dictionaries, indexes of one and two levels, with shared keys, delta-encoded handles or first keys, full and partitioned
 // filters, blocks with hash indexes or with their values apart, and ingested tables with one sequence number for all.
-// Range deletions, merge operands, blob references, wide columns and timed puts are refused with ErrNotSupported, at Open
-// where the properties tell and otherwise where they are met.
+// Range deletions, blob references, wide columns and timed puts are refused with ErrNotSupported, at Open where the
+// properties tell and otherwise where they are met. Merge operands are entries like others here: Get gathers them, and what
+// they mean is for the family's merge operator to say.
 //
 // Get is a straight walk on the caller's stack; an Iterator goes both ways. Index and filter are decoded when the table is
 // opened and stay in memory; data blocks go through the cache, or, for one who reads all of a table once, past it in large

@@ -13,8 +13,8 @@ import (
 // ErrNotCached is what a read of the cache only gives when it would need the file.
 var ErrNotCached = errors.New("block is not in the cache")
 
-// Get shows g the versions of its key in this table, newest first, until g has enough. When that answers it with a
-// value, g holds the block that the value lies in. skipFilter leaves the filter unasked.
+// Get shows g the versions of its key in this table, newest first, until g has enough. g then holds the blocks that its
+// value and its operands lie in. skipFilter leaves the filter unasked.
 //
 // The walk is straight: filter, index, block, entry. It builds no iterator and allocates nothing when the block is
 // cached; the block's walk lives on this stack.
@@ -51,20 +51,17 @@ func (r *Reader) get(g *lookup.Get, it *block.Iter) error {
 			v.Release()
 			return r.blockError(h, err)
 		}
+		before := g.Operands()
 		t, value, found, more := it.Find(k)
 		for found {
-			if !g.Offer(t, value) {
-				hold(g, v)
-				return nil
-			}
-			if t == 0 {
-				v.Release()
+			if !g.Offer(t, value) || t == 0 {
+				hold(g, v, before)
 				return nil
 			}
 			k.Trailer = t - 1
 			t, value, found, more = it.Find(k)
 		}
-		v.Release()
+		hold(g, v, before)
 		if err := it.Err(); err != nil {
 			return r.blockError(h, err)
 		}
@@ -87,9 +84,9 @@ func (r *Reader) blockFor(g *lookup.Get, h block.Handle) (*cache.Value, error) {
 	return r.block(h, !g.DontFillCache)
 }
 
-// hold gives v's reference to g if g's value lies in it.
-func hold(g *lookup.Get, v *cache.Value) {
-	if g.State == lookup.Found {
+// hold gives v's reference to g if g's value lies in it, or operands beyond those that g had before.
+func hold(g *lookup.Get, v *cache.Value, before int) {
+	if g.State == lookup.Found || g.Operands() > before {
 		g.Pin(v)
 	} else {
 		v.Release()

@@ -183,8 +183,6 @@ func (r *Reader) readProperties(h block.Handle, tail []byte, o *ReaderOptions) e
 	switch {
 	case p.RangeDeletions > 0:
 		return unsupported("%d range deletions", p.RangeDeletions)
-	case p.MergeOperands > 0:
-		return unsupported("%d merge operands", p.MergeOperands)
 	case p.IndexType > indexFirstKeys:
 		return unsupported("index of type %d", p.IndexType)
 	case p.Comparer != "" && p.Comparer != r.cmp.Name:

@@ -110,7 +110,7 @@ func TestWriterRefusesWhatABlockCannotHold(t *testing.T) {
 	f, err := vfs.NewMem().Create("t")
 	require.NoError(t, err)
 	w := NewWriter(f, "t", WriterOptions{})
-	require.ErrorIs(t, w.Add(kv.MakeKey([]byte("k"), 1, kv.KindMerge), nil), corrupt.ErrNotSupported)
+	require.ErrorIs(t, w.Add(kv.MakeKey([]byte("k"), 1, kv.KindRangeDelete), nil), corrupt.ErrNotSupported)
 	w.Abandon()
 }
 

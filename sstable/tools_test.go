@@ -68,10 +68,17 @@ func TestRocksDBShowsOurProperties(t *testing.T) {
 	tw := some(rand.New(rand.NewPCG(1, 1)), kv.Bytewise, 500)
 	file := filepath.Join(t.TempDir(), "000012.sst")
 	m := tw.write(t, vfs.OS, file, WriterOptions{
-		Filter: filter.Bloom(10), FamilyID: 3, FamilyName: "cats", DBID: "6d7fd118-8ac3-47a3-bb6d-727696b8f50f",
+		Filter: filter.Bloom(10), FamilyID: 3, FamilyName: "cats", MergeOperator: "UInt64AddOperator", DBID: "6d7fd118-8ac3-47a3-bb6d-727696b8f50f",
 		SessionID: "ABCDEFGH123456789XYZ", FileNumber: 10, CreationTime: 1700000000, OldestKeyTime: 1600000000, FileCreationTime: 1700000001,
 	})
 	require.NotZero(t, m.UniqueID)
+	operands := 0
+	for _, e := range tw.entries {
+		if e.Key.Kind() == kv.KindMerge {
+			operands++
+		}
+	}
+	require.NotZero(t, operands)
 	out, ok := sstDump(t, file, "--command=check", "--show_properties")
 	if !ok {
 		return
@@ -103,9 +110,9 @@ func TestRocksDBShowsOurProperties(t *testing.T) {
 		"DB identity":                  "6d7fd118-8ac3-47a3-bb6d-727696b8f50f",
 		"DB session identity":          "ABCDEFGH123456789XYZ",
 		"original file number":         10,
-		"merge operator name":          "nullptr",
+		"merge operator name":          "UInt64AddOperator",
 		"# range deletions":            0,
-		"# merge operands":             0,
+		"# merge operands":             operands,
 		"SST file compression options": "window_bits=-14; level=32767; strategy=0; max_dict_bytes=0; zstd_max_train_bytes=0; enabled=0; max_dict_buffer_bytes=0; use_zstd_dict_trainer=1; ",
 	} {
 		require.Equal(t, fmt.Sprint(want), shown[name], name)

@@ -54,6 +54,7 @@ type WriterOptions struct {
 	// For the properties.
 	FamilyID                                   uint32
 	FamilyName                                 string
+	MergeOperator                              string // its name, "" if there is none
 	DBID, SessionID                            string
 	FileNumber                                 uint64
 	CreationTime, OldestKeyTime, NewestKeyTime uint64
@@ -172,7 +173,7 @@ func (w *Writer) Add(k kv.Key, value []byte) error {
 		return w.err
 	}
 	kind := k.Kind()
-	if kind > kv.KindValue && kind != kv.KindSingleDel || len(k.User) > maxKeySize || len(value) > MaxEntrySize-len(k.User) {
+	if kind > kv.KindMerge && kind != kv.KindSingleDel || len(k.User) > maxKeySize || len(value) > MaxEntrySize-len(k.User) {
 		return w.refuse(k, value)
 	}
 	size := len(k.User) + kv.TrailerSize
@@ -207,7 +208,11 @@ func (w *Writer) Add(k kv.Key, value []byte) error {
 	w.props.Entries++
 	w.props.RawKeySize += uint64(size)
 	w.props.RawValueSize += uint64(len(value))
-	if kind != kv.KindValue {
+	switch kind {
+	case kv.KindValue:
+	case kv.KindMerge:
+		w.props.MergeOperands++
+	default:
 		w.props.Deletions++
 	}
 	w.meta.SmallestSeq = min(w.meta.SmallestSeq, k.Seq())
@@ -475,6 +480,9 @@ func (w *Writer) describe() {
 		"max_dict_buffer_bytes=0; use_zstd_dict_trainer=1; "
 	p.Comparer = o.Comparer.Name
 	p.MergeOperator, p.PrefixExtractor = "nullptr", "nullptr"
+	if o.MergeOperator != "" {
+		p.MergeOperator = o.MergeOperator
+	}
 	p.Collectors = "[]"
 	if w.filter != nil {
 		p.FilterPolicy = o.Filter.Name()

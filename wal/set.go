@@ -389,8 +389,13 @@ func (s *Set) TotalSize() (size int64) {
 	return size
 }
 
-// Close flushes and closes all logs and syncs none. Nothing may be called at the same time, and nothing after it.
+// Close flushes and closes all logs and syncs none. Neither Append nor Create may be called at the same time or after it. A
+// Sync is waited for, and one that comes after finds no log.
 func (s *Set) Close() error {
+	s.syncing.Lock()
+	defer s.syncing.Unlock()
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	var errs []error
 	if s.current != nil {
 		if s.writer.err == nil {

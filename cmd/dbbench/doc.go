@@ -14,12 +14,13 @@
 //
 // # Like db_bench
 //
-//   - A benchmark whose name begins with fill, fillseekseq excepted, and randomreplacekeys make the database anew, and are skipped with
-//     --use_existing_db. Without that flag the database in --db is destroyed first thing. Only files with names of a
-//     database's are removed.
+//   - randomreplacekeys and whatever begins with fill, fillseekseq excepted, make the database anew, and are skipped with
+//     --use_existing_db. Without that flag the database in --db is destroyed first thing. Only files with a database's
+//     names are removed.
 //   - fillsync and fill100K divide the key space by 1000, not the number of operations; --writes bounds that.
 //   - Thread i of the process, from 1, draws from a Mersenne twister with seed --seed+i. Keys and values are db_bench's,
-//     byte by byte; the shuffle of filluniquerandom is not.
+//     byte by byte and in its order, save the shuffles of filluniquerandom and randomtransaction and sizes of values that
+//     are not fixed. With a seed every run of one thread is the same.
 //   - The time of an operation, for --histogram, begins when the one before ends: making the key is part of it.
 //
 // # Unlike db_bench
@@ -33,10 +34,10 @@
 //
 // # Where things are
 //
-//	flagset.go   gflags' syntax             keys.go, values.go, mt19937.go   what is written, byte by byte
+//	flagset.go   gflags' syntax             keys.go, values.go, random.go …   what is written, byte by byte
 //	config.go    the flags, and options     stats.go, reporter.go, header.go  what is printed
-//	bench.go     the run: tasks, threads    benchmarks.go                    the table of benchmarks, and
-//	database.go  destroying, counters       writes.go, reads.go, …           what each does
+//	bench.go     the run: tasks, threads    benchmarks.go                     the table of benchmarks, and
+//	database.go  destroying, counters       writes.go, reads.go …             what each does
 //
 // A thread owns its generator and its statistics; the database, the crew and the reporter are shared.
 package main

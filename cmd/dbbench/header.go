@@ -8,6 +8,8 @@ import (
 	"runtime"
 	"runtime/debug"
 	"strings"
+
+	"github.com/ashlardb/ashlar/internal/invariants"
 )
 
 // printHeader prints db_bench's header: what is measured to stdout, the machine to stderr. Defaults that are not
@@ -86,4 +88,12 @@ func parseProcessor(r io.Reader) (cpus int, model, cache string) {
 		}
 	}
 	return cpus, model, cache
+}
+
+// warnings are what makes figures of this binary worthless.
+func warnings() (lines []string) {
+	if invariants.Enabled {
+		lines = append(lines, "Assertions are enabled; benchmarks unnecessarily slow")
+	}
+	return lines
 }

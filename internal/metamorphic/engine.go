@@ -99,7 +99,7 @@ func sortedKeys[V any](m map[string]V) []string {
 // Do does an operation.
 func (e *Engine) Do(o Op) string {
 	switch o.Verb {
-	case Put, Delete, SingleDelete:
+	case Put, Delete, SingleDelete, Merge:
 		return e.write(o)
 	case Batch:
 		return e.writeBatch(o)
@@ -209,6 +209,8 @@ func (e *Engine) write(o Op) string {
 		return answer(cf.Put(k, Expand(o.Arg(1)), writeOptions(o)))
 	case Delete:
 		return answer(cf.Delete(k, writeOptions(o)))
+	case Merge:
+		return answer(cf.Merge(k, Expand(o.Arg(1)), writeOptions(o)))
 	}
 	return answer(cf.SingleDelete(k, writeOptions(o)))
 }
@@ -230,6 +232,8 @@ func (e *Engine) writeBatch(o Op) string {
 			err = b.Delete(cf, k)
 		case SingleDelete:
 			err = b.SingleDelete(cf, k)
+		case Merge:
+			err = b.Merge(cf, k, Expand(in.Arg(1)))
 		case LogData:
 			err = b.PutLogData(k)
 		case SavePoint:

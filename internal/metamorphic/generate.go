@@ -36,6 +36,7 @@ var weights = []struct {
 	{300, func(g *generator) Op { return g.write(Put) }},
 	{80, func(g *generator) Op { return g.write(Delete) }},
 	{60, func(g *generator) Op { return g.write(SingleDelete) }},
+	{150, func(g *generator) Op { return g.write(Merge) }},
 	{70, (*generator).batch},
 	{100, func(g *generator) Op { return g.get(Get, 1) }},
 	{20, func(g *generator) Op { return g.get(GetPinned, 1) }},
@@ -133,6 +134,14 @@ func (g *generator) value() string {
 	return fmt.Sprintf("%s~%d", name, 20+g.rng.IntN(200))
 }
 
+// operand is short more often than a value: what is merged again and again grows.
+func (g *generator) operand() string {
+	if g.chance(80) {
+		return strconv.Itoa(g.rng.IntN(1000))
+	}
+	return g.value()
+}
+
 func (g *generator) flags(o *Op) {
 	switch g.rng.IntN(10) {
 	case 0:
@@ -155,8 +164,11 @@ func (g *generator) write(v Verb) Op {
 
 func (g *generator) point(v Verb, family, key string) Op {
 	words := []string{key}
-	if v == Put {
+	switch v {
+	case Put:
 		words = append(words, g.value())
+	case Merge:
+		words = append(words, g.operand())
 	}
 	o := Op{Verb: v, Args: words, Named: map[string]string{}, Flags: map[string]bool{}}
 	g.set(&o, family)
@@ -174,7 +186,7 @@ func (g *generator) batch() Op {
 		case 2:
 			o.Batch = append(o.Batch, Make(string(LogData), []string{"blob"}, nil))
 		default:
-			v := []Verb{Put, Put, Put, Delete, SingleDelete}[g.rng.IntN(5)]
+			v := []Verb{Put, Put, Put, Delete, SingleDelete, Merge, Merge}[g.rng.IntN(7)]
 			o.Batch = append(o.Batch, g.point(v, g.family(), g.key()))
 			if v != SingleDelete {
 				continue

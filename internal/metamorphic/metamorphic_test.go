@@ -16,8 +16,8 @@ import (
 var (
 	seedFlag = flag.Uint64("seed", 0, "seed of the first run; 0 draws one")
 	runsFlag = flag.Int("runs", 0, "number of runs; 0 goes on for a few seconds")
-	opsFlag  = flag.Int("ops", 2000, "operations of a run")
-	setsFlag = flag.Int("sets", 3, "databases of a run, with different options")
+	opsFlag  = flag.Int("ops", defaultOps, "operations of a run")
+	setsFlag = flag.Int("sets", defaultSets, "databases of a run, with different options")
 )
 
 func TestEveryDatabaseGivesTheModelsAnswers(t *testing.T) {

@@ -15,6 +15,7 @@ const (
 	Put          Verb = "put"           // [cf=F] key value [nowal] [sync]
 	Delete       Verb = "delete"        // [cf=F] key [nowal] [sync]
 	SingleDelete Verb = "single-delete" // [cf=F] key [nowal] [sync]
+	Merge        Verb = "merge"         // [cf=F] key operand [nowal] [sync]
 	Batch        Verb = "batch"         // [nowal] [sync] [set-data], and one write a line below it
 	Get          Verb = "get"           // [cf=F] [snap=S] key
 	GetPinned    Verb = "get-pinned"    // [cf=F] [snap=S] key
@@ -91,7 +92,7 @@ func (o Op) String() string {
 	var b strings.Builder
 	b.WriteString(string(o.Verb))
 	for i, a := range o.Args {
-		if o.Verb == Reopen || o.Verb == Put && i == 1 {
+		if o.Verb == Reopen || (o.Verb == Put || o.Verb == Merge) && i == 1 {
 			fmt.Fprintf(&b, " %s", quote(a, ""))
 			continue
 		}

@@ -81,6 +81,19 @@ var settings = []setting{
 	}, pick("", "bloom", "standard", "weak")},
 	{"format", whole(func(o *ashlar.Options) *int { return &o.Table.FormatVersion }), pick("", "2", "3", "4", "5", "6", "7")},
 	{"block", whole(func(o *ashlar.Options) *int { return &o.Table.BlockSize }), pick("", "1", "100", "1000")},
+	{"merge", func(o *ashlar.Options, s string) error {
+		switch s {
+		case "whole":
+			o.MergeOperator = wholeOnly{ashlar.StringAppendOperator(",")}
+		case "function":
+			o.MergeOperator = ashlar.NewAssociativeMergeOperator("a function", func(dst, _, value, operand []byte) ([]byte, error) {
+				return append(append(append(dst, value...), ','), operand...), nil
+			})
+		default:
+			return fmt.Errorf("no merge operator is called %q", s)
+		}
+		return nil
+	}, pick("", "", "whole", "function")},
 	{"restart", whole(func(o *ashlar.Options) *int { return &o.Table.BlockRestartInterval }), pick("", "1", "2")},
 	{"checksum", func(o *ashlar.Options, s string) error {
 		for c := ashlar.NoChecksum; c <= ashlar.XXH3; c++ {
@@ -111,8 +124,15 @@ var settings = []setting{
 	{"group", whole(func(o *ashlar.Options) *uint64 { return &o.MaxWriteBatchGroupSize }), pick("", "", "100")},
 }
 
-// SetOptions sets options by words, name=value.
+// wholeOnly is an operator without partial merges.
+type wholeOnly struct{ ashlar.MergeOperator }
+
+func (wholeOnly) PartialMerge(dst, _ []byte, _ [][]byte) ([]byte, bool) { return dst, false }
+
+// SetOptions sets options by words, name=value. All of them merge alike, by RocksDB's StringAppendOperator or by another
+// operator that does the same.
 func SetOptions(o *ashlar.Options, words []string) error {
+	o.MergeOperator = ashlar.StringAppendOperator(",")
 words:
 	for _, w := range words {
 		name, value, _ := strings.Cut(w, "=")

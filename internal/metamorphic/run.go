@@ -135,8 +135,11 @@ func (r Run) Script(ops []Op) string {
 			reopens++
 		}
 		fmt.Fprintf(&b, "%v\n", o)
-		if want != ok || n == len(ops)-1 {
-			fmt.Fprintf(&b, "----\n%s\n\n", strings.TrimSuffix(want, "\n"))
+		switch want = strings.TrimSuffix(want, "\n"); {
+		case want != ok && want != "":
+			fmt.Fprintf(&b, "----\n%s\n\n", want)
+		case want == "" || n == len(ops)-1:
+			fmt.Fprintf(&b, "----\n\n")
 		}
 	}
 	return b.String()

@@ -59,7 +59,7 @@ func (t *Twin) reopen() {
 // Do does an operation.
 func (t *Twin) Do(o Op) string {
 	switch o.Verb {
-	case Put, Delete, SingleDelete:
+	case Put, Delete, SingleDelete, Merge:
 		return t.write([]Op{o})
 	case Batch:
 		return t.write(o.Batch)
@@ -138,7 +138,7 @@ func (t *Twin) write(ops []Op) string {
 // their families are or were.
 func (t *Twin) plan(ops []Op) (writes []model.Write, broken, there bool) {
 	var saved []int
-	kinds := map[Verb]model.Kind{Put: model.Put, Delete: model.Delete, SingleDelete: model.SingleDelete}
+	kinds := map[Verb]model.Kind{Put: model.Put, Delete: model.Delete, SingleDelete: model.SingleDelete, Merge: model.Merge}
 	for _, o := range ops {
 		switch o.Verb {
 		case SavePoint:
@@ -151,7 +151,7 @@ func (t *Twin) plan(ops []Op) (writes []model.Write, broken, there bool) {
 				writes = writes[:saved[len(saved)-1]]
 			}
 			saved = saved[:len(saved)-1]
-		case Put, Delete, SingleDelete:
+		case Put, Delete, SingleDelete, Merge:
 			f := t.families[o.Family()]
 			if f == nil {
 				return nil, false, false

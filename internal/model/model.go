@@ -12,6 +12,7 @@ const (
 	Put Kind = iota
 	Delete
 	SingleDelete
+	Merge // RocksDB's StringAppendOperator with a comma
 )
 
 // Write is one write of a batch.
@@ -78,7 +79,7 @@ func (d *DB) Apply(writes []Write) {
 }
 
 // MaySingleDelete says whether a SingleDelete of key, after writes that are not applied yet, keeps its contract: at most
-// one put since the key was last single-deleted, whatever deletes there were.
+// one put and no merge since the key was last single-deleted, whatever deletes there were.
 func (f *Family) MaySingleDelete(key string, pending []Write) bool {
 	puts := 0
 	for _, v := range f.keys[key] {
@@ -92,10 +93,13 @@ func (f *Family) MaySingleDelete(key string, pending []Write) bool {
 	return puts <= 1
 }
 
+// count counts a merge as more puts than there may be.
 func count(puts int, k Kind) int {
 	switch k {
 	case Put:
 		return puts + 1
+	case Merge:
+		return puts + 2
 	case SingleDelete:
 		return 0
 	}
@@ -104,12 +108,20 @@ func count(puts int, k Kind) int {
 
 // Get returns what a reader at seq sees of key.
 func (f *Family) Get(key string, seq uint64) (value string, ok bool) {
-	for _, v := range slices.Backward(f.keys[key]) {
-		if v.seq <= seq {
-			return v.value, v.kind == Put
+	for _, v := range f.keys[key] {
+		if v.seq > seq {
+			break
+		}
+		switch {
+		case v.kind == Merge && ok:
+			value += "," + v.value
+		case v.kind == Merge || v.kind == Put:
+			value, ok = v.value, true
+		default:
+			value, ok = "", false
 		}
 	}
-	return "", false
+	return value, ok
 }
 
 // Compare compares two keys in the family's order.

@@ -68,3 +68,17 @@ func TestASingleDeleteNeedsAtMostOnePutSinceTheLastOne(t *testing.T) {
 	require.False(t, f.MaySingleDelete("a", []Write{{f, Delete, "a", ""}}))
 	require.True(t, f.MaySingleDelete("a", []Write{{f, SingleDelete, "a", ""}}))
 }
+
+func TestAMergeGoesBehindWhatThereIs(t *testing.T) {
+	d := New()
+	f := d.Family("default")
+	d.Apply([]Write{{f, Merge, "a", "1"}, {f, Merge, "a", "2"}, {f, Delete, "a", ""}, {f, Merge, "a", ""}, {f, Merge, "a", "3"}})
+	d.Apply([]Write{{f, Put, "a", "4"}, {f, Merge, "a", "5"}})
+	for seq, want := range []string{"", "1", "1,2", "", "", ",3", "4", "4,5"} {
+		v, ok := f.Get("a", uint64(seq))
+		require.Equal(t, want, v)
+		require.Equal(t, seq != 0 && seq != 3, ok)
+	}
+	require.False(t, f.MaySingleDelete("a", nil))
+	require.False(t, f.MaySingleDelete("a", []Write{{f, SingleDelete, "a", ""}, {f, Merge, "a", ""}}))
+}

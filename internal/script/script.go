@@ -103,7 +103,7 @@ func play(text string, do Command) (got string, problems []problem) {
 			}
 			steps[len(steps)-1].input.WriteString(undent(line) + "\n")
 		default:
-			words, err := split(line)
+			words, err := Split(line)
 			if err != nil {
 				problems = append(problems, problem{i + 1, err.Error(), false})
 				continue
@@ -144,8 +144,8 @@ func show(answer string) string {
 	return strings.Join(lines, "\n") + "\n"
 }
 
-// split splits a command into its words, at least one.
-func split(line string) ([]string, error) {
+// Split splits a command into its words, at least one.
+func Split(line string) ([]string, error) {
 	var words []string
 	word, inWord := "", false
 	for line != "" {

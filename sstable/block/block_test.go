@@ -288,7 +288,7 @@ func TestJoinPutsValuesBesideTheirKeys(t *testing.T) {
 }
 
 func TestKindsThatAreNotBuiltAreNamed(t *testing.T) {
-	for kind, unsupported := range map[kv.Kind]bool{kv.KindMerge: true, kv.KindBlobIndex: true, kv.KindRangeDelete: false, 0x55: false} {
+	for kind, unsupported := range map[kv.Kind]bool{kv.KindBlobIndex: true, kv.KindTimedPut: true, kv.KindRangeDelete: false, 0x55: false} {
 		var b Builder
 		b.Init(16)
 		b.Add(kv.MakeKey([]byte("k"), 1, kind), nil)

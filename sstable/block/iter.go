@@ -167,7 +167,7 @@ func (i *Iter) set(v int) *kv.Entry {
 		}
 		t |= i.overlay
 	}
-	if k := t.Kind(); k > kv.KindValue && k != kv.KindSingleDel {
+	if k := t.Kind(); k > kv.KindMerge && k != kv.KindSingleDel {
 		return i.wrongKind(k)
 	}
 	i.entry.Key.User = i.key[:u:u]
@@ -179,7 +179,7 @@ func (i *Iter) set(v int) *kv.Entry {
 func (i *Iter) wrongKind(k kv.Kind) *kv.Entry {
 	i.fail(i.off, fmt.Sprintf("entry of kind %v in a data block", k))
 	switch k {
-	case kv.KindMerge, kv.KindBlobIndex, kv.KindWideColumn, kv.KindTimedPut:
+	case kv.KindBlobIndex, kv.KindWideColumn, kv.KindTimedPut:
 		i.err.Unsupported = true
 	}
 	return nil

@@ -1,0 +1,163 @@
+package ashlar
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+	"unsafe"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/ashlardb/ashlar/internal/batch"
+	"github.com/ashlardb/ashlar/vfs"
+)
+
+// tooLarge tries what is more than a batch, a key or a value may have, without the memory for it: the lengths are
+// refused before a byte is looked at.
+func tooLarge(b *Batch) []error {
+	var one byte
+	huge := unsafe.Slice(&one, 1<<33)
+	almost := unsafe.Slice(&one, maxBatch-40)
+	return []error{
+		b.Put(nil, huge, nil), b.Put(nil, nil, huge), b.Delete(nil, huge), b.SingleDelete(nil, huge), b.PutLogData(huge),
+		b.Put(nil, almost, almost), b.PutLogData(unsafe.Slice(&one, maxBatch)),
+	}
+}
+
+func TestABatchCountsAndMeasures(t *testing.T) {
+	var b Batch
+	require.Zero(t, b.Count())
+	require.Equal(t, batch.HeaderSize, b.Len())
+	require.NoError(t, b.Put(nil, []byte("a"), []byte("1")))
+	require.NoError(t, b.Delete(nil, []byte("b")))
+	require.NoError(t, b.SingleDelete(nil, []byte("c")))
+	require.NoError(t, b.PutLogData([]byte("blob")))
+	require.Equal(t, 3, b.Count())
+	require.Len(t, b.Data(), b.Len())
+	require.NoError(t, batch.Validate(b.Data()))
+	b.Clear()
+	require.Zero(t, b.Count())
+	require.Equal(t, batch.HeaderSize, b.Len())
+	require.Len(t, b.Data(), b.Len())
+}
+
+func TestABatchCopiesWhatItIsGiven(t *testing.T) {
+	db := openMem(t, vfs.NewMem())
+	k, v := []byte("key"), []byte("value")
+	var b Batch
+	require.NoError(t, b.Put(nil, k, v))
+	clear(k)
+	clear(v)
+	data := append([]byte(nil), b.Data()...)
+	var c Batch
+	require.NoError(t, c.SetData(data))
+	clear(data)
+	require.NoError(t, db.Write(&c, nil))
+	require.Equal(t, "value", valueOf(t, db.DefaultColumnFamily(), "key"))
+	require.NoError(t, db.Write(&c, nil), "it may be written again")
+	require.EqualValues(t, 2, db.LatestSequenceNumber())
+	require.NoError(t, db.Close())
+}
+
+func TestSavePoints(t *testing.T) {
+	var b Batch
+	require.ErrorIs(t, b.RollbackToSavePoint(), ErrNotFound)
+	require.ErrorIs(t, b.PopSavePoint(), ErrNotFound)
+	b.SetSavePoint()
+	require.NoError(t, b.Put(nil, []byte("a"), nil))
+	b.SetSavePoint()
+	require.NoError(t, b.Put(nil, []byte("b"), nil))
+	b.SetSavePoint()
+	require.NoError(t, b.Put(nil, []byte("c"), nil))
+	require.NoError(t, b.PopSavePoint())
+	require.Equal(t, 3, b.Count())
+	require.NoError(t, b.RollbackToSavePoint())
+	require.Equal(t, 1, b.Count())
+	require.NoError(t, b.RollbackToSavePoint())
+	require.Zero(t, b.Count())
+	require.Equal(t, batch.HeaderSize, b.Len())
+	require.ErrorIs(t, b.RollbackToSavePoint(), ErrNotFound)
+	require.NoError(t, b.Put(nil, []byte("d"), nil))
+	require.Equal(t, 1, b.Count())
+	require.NoError(t, batch.Validate(b.Data()))
+	b.SetSavePoint()
+	b.Clear()
+	require.ErrorIs(t, b.PopSavePoint(), ErrNotFound, "Clear forgets them")
+}
+
+func TestSetDataRefusesWhatIsNoBatchAndKeepsTheOldOne(t *testing.T) {
+	var b Batch
+	require.NoError(t, b.Put(nil, []byte("a"), []byte("1")))
+	before := string(b.Data())
+	wrong := append([]byte(nil), b.Data()...)
+	for n := range wrong {
+		require.ErrorIs(t, b.SetData(wrong[:n]), ErrInvalidArgument, "%d bytes", n)
+	}
+	wrong[8]++ // the count
+	require.ErrorIs(t, b.SetData(wrong), ErrInvalidArgument)
+	require.ErrorIs(t, b.SetData(append([]byte(before), 200)), ErrInvalidArgument)
+	require.Equal(t, before, string(b.Data()))
+	require.NoError(t, b.SetData([]byte(before)))
+}
+
+func TestSetDataWithKindsThatAreNotBuiltIsRefused(t *testing.T) {
+	db := openMem(t, vfs.NewMem())
+	for _, data := range [][]byte{
+		batch.AppendMerge(batch.Init(nil), 0, []byte("k"), []byte("v")),
+		batch.AppendDeleteRange(batch.Init(nil), 0, []byte("a"), []byte("b")),
+	} {
+		batch.SetHeader(data, 0, 1)
+		var b Batch
+		err := b.SetData(data)
+		if err == nil {
+			err = db.Write(&b, nil)
+		}
+		require.Error(t, err)
+		require.True(t, errors.Is(err, ErrNotSupported) || errors.Is(err, ErrInvalidArgument), "%v", err)
+		require.NoError(t, db.BackgroundError())
+	}
+	require.NoError(t, db.Put([]byte("a"), []byte("b"), nil), "nothing was harmed")
+	require.NoError(t, db.Close())
+	require.NoError(t, must(Open("db", memOptions(db.fs))).Close())
+}
+
+func TestABatchOfFamiliesOfTwoDatabasesIsRefused(t *testing.T) {
+	one, two := openMem(t, vfs.NewMem()), openMem(t, vfs.NewMem())
+	var b Batch
+	require.NoError(t, b.Put(one.DefaultColumnFamily(), []byte("a"), nil))
+	require.ErrorIs(t, b.Put(two.DefaultColumnFamily(), []byte("b"), nil), ErrInvalidArgument)
+	require.Equal(t, 1, b.Count())
+	require.ErrorIs(t, two.Write(&b, nil), ErrInvalidArgument)
+	require.NoError(t, one.Write(&b, nil))
+	require.NoError(t, one.Close())
+	require.NoError(t, two.Close())
+}
+
+func TestABatchLargerThanAMemtable(t *testing.T) {
+	db := openMem(t, vfs.NewMem())
+	var b Batch
+	for i := range 40 {
+		require.NoError(t, b.Put(nil, fmt.Appendf(nil, "k%02d", i), make([]byte, 100<<10)))
+	}
+	require.NoError(t, db.Write(&b, nil))
+	require.NoError(t, db.Put([]byte("small"), []byte("v"), nil))
+	require.NoError(t, db.Write(&b, nil))
+	for i := range 40 {
+		v, err := db.Get(fmt.Appendf(nil, "k%02d", i), nil)
+		require.NoError(t, err)
+		require.Len(t, v, 100<<10)
+	}
+	checkClean(t, db)
+	require.NoError(t, db.Close())
+}
+
+func TestWritesToNumbersThatNoFamilyHasAreRefused(t *testing.T) {
+	db := openMem(t, vfs.NewMem())
+	data := batch.AppendPut(batch.Init(nil), 77, []byte("k"), []byte("v"))
+	batch.SetHeader(data, 0, 1)
+	var b Batch
+	require.NoError(t, b.SetData(data))
+	require.ErrorIs(t, db.Write(&b, nil), ErrColumnFamilyDropped)
+	require.Zero(t, db.LatestSequenceNumber())
+	require.NoError(t, db.Close())
+}

@@ -1,0 +1,5 @@
+//go:build !race
+
+package ashlar
+
+const underRace = false

@@ -1,0 +1,33 @@
+package ashlar
+
+import (
+	"maps"
+	"slices"
+	"strings"
+)
+
+// Levels shows the files of each level of a family.
+func (c *ColumnFamily) Levels() string {
+	sv := c.tree.Acquire()
+	if sv == nil {
+		return c.unusable().Error()
+	}
+	defer sv.Release()
+	return strings.TrimSuffix(sv.Version().DebugString(), "\n")
+}
+
+// ParseOptions reads an OPTIONS file, and EncodeOptions writes one with the families that o names.
+func ParseOptions(text []byte) (*Options, error) { return parseOptions("OPTIONS", text) }
+
+func EncodeOptions(o *Options) []byte {
+	d := &DB{opts: o.withDefaults()}
+	d.families.Store(&[]*ColumnFamily{})
+	id := uint32(0)
+	for _, name := range sortedNames(d.opts.ColumnFamilies) {
+		d.addFamilyLocked(&ColumnFamily{id: id, name: name, opts: *d.opts.ColumnFamilies[name]})
+		id++
+	}
+	return d.encodeOptions()
+}
+
+func sortedNames(m map[string]*ColumnFamilyOptions) []string { return slices.Sorted(maps.Keys(m)) }

@@ -1,0 +1,5 @@
+//go:build !race
+
+package metamorphic
+
+const defaultOps, defaultSets = 2000, 3
