@@ -368,8 +368,11 @@ func contentOf(cf *ColumnFamily) (map[string]string, error) {
 			continue
 		}
 		got, err := cf.Get([]byte(k), nil)
-		if err != nil || string(got) != v {
-			return nil, fmt.Errorf("Get %q: %.20q, %v; the iterator shows %.20q", k, got, err, v)
+		if err != nil {
+			return nil, fmt.Errorf("Get %q: %w; the iterator shows %.20q", k, err, v)
+		}
+		if string(got) != v {
+			return nil, fmt.Errorf("Get %q: %.20q; the iterator shows %.20q", k, got, v)
 		}
 	}
 	return found, nil
