@@ -1,6 +1,7 @@
 package ashlar
 
 import (
+	"bytes"
 	"fmt"
 	"math"
 
@@ -28,6 +29,8 @@ type Batch struct {
 	uses  []use // the families written to, in the order of their first record
 	db    *DB   // of the families given, nil while only the default one was written to
 	saved []savePoint
+	// ranges are the range deletes among the records, whose bounds are compared once the families' orders are known.
+	ranges int
 }
 
 // use is what a batch needs in one family's memtable.
@@ -42,8 +45,16 @@ type savePoint struct {
 	count uint32
 }
 
+// needs is what a record takes of a memtable.
+func needs(kind kv.Kind, key, value []byte) int {
+	if kind == kv.KindRangeDelete {
+		return memtable.MaxTombstoneSize(len(key), len(value))
+	}
+	return memtable.MaxEntrySize(len(key), len(value))
+}
+
 // room checks what is added, and makes the header of an empty batch.
-func (b *Batch) room(cf *ColumnFamily, key, value []byte) (uint32, error) {
+func (b *Batch) room(kind kv.Kind, cf *ColumnFamily, key, value []byte) (uint32, error) {
 	if len(key) > maxKey {
 		return 0, invalid("a key of %d bytes; the most is %d", len(key), uint32(maxKey))
 	}
@@ -64,7 +75,7 @@ func (b *Batch) room(cf *ColumnFamily, key, value []byte) (uint32, error) {
 		b.data = batch.Init(b.data)
 	}
 	b.count++
-	b.use(id, memtable.MaxEntrySize(len(key), len(value)))
+	b.use(id, needs(kind, key, value))
 	return id, nil
 }
 
@@ -81,7 +92,7 @@ func (b *Batch) use(family uint32, bytes int) *use {
 
 // Put sets key to value in cf; nil is the default family. Both are copied.
 func (b *Batch) Put(cf *ColumnFamily, key, value []byte) error {
-	id, err := b.room(cf, key, value)
+	id, err := b.room(kv.KindValue, cf, key, value)
 	if err == nil {
 		b.data = batch.AppendPut(b.data, id, key, value)
 	}
@@ -90,7 +101,7 @@ func (b *Batch) Put(cf *ColumnFamily, key, value []byte) error {
 
 // Delete removes key from cf. It is no error if there is no such key.
 func (b *Batch) Delete(cf *ColumnFamily, key []byte) error {
-	id, err := b.room(cf, key, nil)
+	id, err := b.room(kv.KindDelete, cf, key, nil)
 	if err == nil {
 		b.data = batch.AppendDelete(b.data, id, key)
 	}
@@ -101,7 +112,7 @@ func (b *Batch) Delete(cf *ColumnFamily, key []byte) error {
 // key to the next there may be one Put of it, and no more, even if a Delete came between two; else an older value may come
 // back. Nor is it for keys that are merged into. RocksDB asks for the same.
 func (b *Batch) SingleDelete(cf *ColumnFamily, key []byte) error {
-	id, err := b.room(cf, key, nil)
+	id, err := b.room(kv.KindSingleDel, cf, key, nil)
 	if err == nil {
 		b.data = batch.AppendSingleDelete(b.data, id, key)
 	}
@@ -114,12 +125,53 @@ func (b *Batch) Merge(cf *ColumnFamily, key, operand []byte) error {
 	if cf != nil && cf.opts.MergeOperator == nil {
 		return cf.noMergeOperator()
 	}
-	id, err := b.room(cf, key, operand)
+	id, err := b.room(kv.KindMerge, cf, key, operand)
 	if err == nil {
 		b.data = batch.AppendMerge(b.data, id, key, operand)
 		b.use(id, 0).merges = true
 	}
 	return err
+}
+
+// DeleteRange removes from cf the keys from begin (included) to end (excluded) in the family's order, as many as there
+// are, at the price of one write. It does nothing if begin and end are equal, and is refused if begin comes behind end: here
+// if cf is given, else by Write. The keys may still take room on disk until they are compacted.
+func (b *Batch) DeleteRange(cf *ColumnFamily, begin, end []byte) error {
+	if bytes.Equal(begin, end) {
+		return nil
+	}
+	if len(end) > maxKey {
+		return invalid("a key of %d bytes; the most is %d", len(end), uint32(maxKey))
+	}
+	if cf != nil && cf.opts.Comparator.CompareUser(begin, end) > 0 {
+		return invertedRange(cf, begin, end)
+	}
+	id, err := b.room(kv.KindRangeDelete, cf, begin, end)
+	if err == nil {
+		b.data = batch.AppendDeleteRange(b.data, id, begin, end)
+		b.ranges++
+	}
+	return err
+}
+
+func invertedRange(cf *ColumnFamily, begin, end []byte) error {
+	return invalid("a range from %q to %q: it ends before it begins, in the order of column family %q", begin, end, cf.name)
+}
+
+// checkRanges refuses range deletes that end before they begin.
+func (b *Batch) checkRanges(d *DB) error {
+	for r := batch.NewReader(b.data); ; {
+		rec, ok, err := r.Next()
+		if err != nil || !ok {
+			return err
+		}
+		if rec.LogData || rec.Kind != kv.KindRangeDelete {
+			continue
+		}
+		if cf := d.familyByID(rec.Family); cf != nil && cf.opts.Comparator.CompareUser(rec.Key, rec.Value) > 0 {
+			return invertedRange(cf, rec.Key, rec.Value)
+		}
+	}
 }
 
 // PutLogData puts a blob into the log that is not written to any family. It is not counted.
@@ -178,22 +230,6 @@ func (b *Batch) SetData(p []byte) error {
 	if err := batch.Validate(p); err != nil {
 		return fmt.Errorf("%w: %w", ErrInvalidArgument, err)
 	}
-	for r := batch.NewReader(p); ; {
-		rec, ok, err := r.Next()
-		if err != nil {
-			return fmt.Errorf("%w: %w", ErrInvalidArgument, err)
-		}
-		if !ok {
-			break
-		}
-		switch rec.Kind {
-		case kv.KindValue, kv.KindDelete, kv.KindSingleDel, kv.KindMerge:
-		default:
-			if !rec.LogData {
-				return fmt.Errorf("a %v in a batch: %w", rec.Kind, ErrNotSupported)
-			}
-		}
-	}
 	b.Clear()
 	b.data = append(b.data, p...)
 	b.count = batch.Count(p)
@@ -202,7 +238,7 @@ func (b *Batch) SetData(p []byte) error {
 
 // measure counts anew what the batch needs in each family.
 func (b *Batch) measure() error {
-	b.uses = b.uses[:0]
+	b.uses, b.ranges = b.uses[:0], 0
 	if len(b.data) == 0 {
 		return nil
 	}
@@ -211,14 +247,18 @@ func (b *Batch) measure() error {
 		if err != nil || !ok {
 			return err
 		}
-		if !rec.LogData {
-			u := b.use(rec.Family, memtable.MaxEntrySize(len(rec.Key), len(rec.Value)))
-			u.merges = u.merges || rec.Kind == kv.KindMerge
+		if rec.LogData {
+			continue
+		}
+		u := b.use(rec.Family, needs(rec.Kind, rec.Key, rec.Value))
+		u.merges = u.merges || rec.Kind == kv.KindMerge
+		if rec.Kind == kv.KindRangeDelete {
+			b.ranges++
 		}
 	}
 }
 
 // Clear empties the batch and keeps its memory.
 func (b *Batch) Clear() {
-	b.data, b.count, b.uses, b.db, b.saved = b.data[:0], 0, b.uses[:0], nil, b.saved[:0]
+	b.data, b.count, b.uses, b.ranges, b.db, b.saved = b.data[:0], 0, b.uses[:0], 0, nil, b.saved[:0]
 }

@@ -4,25 +4,12 @@ import (
 	"errors"
 	"fmt"
 	"testing"
-	"unsafe"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/ashlardb/ashlar/internal/batch"
 	"github.com/ashlardb/ashlar/vfs"
 )
-
-// tooLarge tries what is more than a batch, a key or a value may have, without the memory for it: the lengths are
-// refused before a byte is looked at.
-func tooLarge(b *Batch) []error {
-	var one byte
-	huge := unsafe.Slice(&one, 1<<33)
-	almost := unsafe.Slice(&one, maxBatch-40)
-	return []error{
-		b.Put(nil, huge, nil), b.Put(nil, nil, huge), b.Delete(nil, huge), b.SingleDelete(nil, huge), b.PutLogData(huge),
-		b.Put(nil, almost, almost), b.PutLogData(unsafe.Slice(&one, maxBatch)),
-	}
-}
 
 func TestABatchCountsAndMeasures(t *testing.T) {
 	var b Batch
@@ -104,7 +91,8 @@ func TestSetDataWithKindsThatAreNotBuiltIsRefused(t *testing.T) {
 	db := openMem(t, vfs.NewMem())
 	for _, data := range [][]byte{
 		batch.AppendMerge(batch.Init(nil), 0, []byte("k"), []byte("v")),
-		batch.AppendDeleteRange(batch.Init(nil), 0, []byte("a"), []byte("b")),
+		batch.AppendDeleteRange(batch.Init(nil), 0, []byte("b"), []byte("a")), // it ends before it begins
+		append(batch.Init(nil), 0x16, 1, 'k', 1, 'v'),                         // wide columns
 	} {
 		batch.SetHeader(data, 0, 1)
 		var b Batch

@@ -9,6 +9,7 @@ import (
 	"github.com/ashlardb/ashlar/internal/fname"
 	"github.com/ashlardb/ashlar/internal/kv"
 	"github.com/ashlardb/ashlar/internal/lookup"
+	"github.com/ashlardb/ashlar/internal/tombstone"
 	"github.com/ashlardb/ashlar/lsm"
 	"github.com/ashlardb/ashlar/manifest"
 	"github.com/ashlardb/ashlar/sstable"
@@ -110,39 +111,59 @@ func (c *checker) table(f *manifest.File) error {
 		last.User, last.Trailer = append(last.User[:0], e.Key.User...), e.Key.Trailer
 		n++
 	}
-	return it.Err()
+	if err := it.Err(); err != nil {
+		return err
+	}
+	for _, t := range r.Tombstones().All() {
+		if t.Seq < f.SmallestSeq || t.Seq > f.LargestSeq {
+			return fmt.Errorf("the range delete %d from %q to %q is outside of the file's sequence numbers, %d to %d",
+				t.Seq, t.Start, t.End, f.SmallestSeq, f.LargestSeq)
+		}
+	}
+	return nil
 }
 
 // source is a part of the tree in which a version of a key may be: newer parts come first.
 type source struct {
-	name string
-	it   kv.Iterator
-	e    *kv.Entry
+	name   string
+	it     kv.Iterator
+	e      *kv.Entry
+	ranges []*tombstone.List
 }
 
-// versions walks all parts side by side and checks, for each user key, that no part holds a version newer than one in a
-// part before it.
+// cover is the newest range delete over user.
+func (s *source) cover(user []byte) (newest kv.Seq) {
+	for _, l := range s.ranges {
+		newest = max(newest, l.Cover(user, kv.MaxSeq))
+	}
+	return newest
+}
+
+// versions walks all parts side by side and checks, for each user key, that no part holds a version newer than one, or
+// than a range delete, in a part before it. Versions under a range delete are in order: it hides them.
 func (c *checker) versions() bool {
+	cmp := c.cf.opts.Comparator
 	var sources []*source
 	defer func() {
 		for _, s := range sources {
 			s.it.Close()
 		}
 	}()
-	add := func(name string, it kv.Iterator) {
-		sources = append(sources, &source{name: name, it: it, e: it.First()})
+	add := func(name string, it kv.Iterator, ranges ...*tombstone.List) {
+		sources = append(sources, &source{name, it, it.First(), ranges})
 	}
 	for n, m := range c.sv.Mems() {
-		add(fmt.Sprintf("memtable %d", n), m.NewIter())
+		add(fmt.Sprintf("memtable %d", n), m.NewIter(), m.AppendTombstones(nil)...)
 	}
 	for level, f := range c.sv.Version().All() {
 		h, err := c.d.tables.Get(f.Num, f.Size, f.LargestSeq, c.cf.tables)
 		if err != nil {
 			return c.report("%w", err)
 		}
-		add(fmt.Sprintf("table %06d of level %d", f.Num, level), &jobIter{h.Reader().NewIter(sstable.IterOptions{Readahead: 64 << 10}), h})
+		// What a table stores may reach beyond its bounds, and is not meant there.
+		ranges := tombstone.New(cmp, tombstone.Truncate(nil, cmp, h.Reader().Tombstones().All(), f.Smallest, f.Largest))
+		add(fmt.Sprintf("table %06d of level %d", f.Num, level), &jobIter{h.Reader().NewIter(sstable.IterOptions{Readahead: 64 << 10}), h}, ranges)
 	}
-	cmp := c.cf.opts.Comparator
 	var user []byte
 	for {
 		found := false
@@ -165,6 +186,9 @@ func (c *checker) versions() bool {
 					return false
 				}
 				first, oldest = false, seq
+			}
+			if t := s.cover(user); t > 0 {
+				oldest = min(oldest, t)
 			}
 			if oldest != low {
 				before, low = s, oldest

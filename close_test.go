@@ -103,8 +103,9 @@ func TestEveryCallAfterCloseGivesErrClosed(t *testing.T) {
 	s.Release()
 	require.False(t, it.Next())
 	requireGoroutines(t, goroutines)
+	require.Zero(t, o.BlockCache.PinnedUsage())
 	o.BlockCache.SetCapacity(0)
-	require.Equal(t, live, offheap.Live())
+	require.LessOrEqual(t, offheap.Live(), live, "caches of tests before may be collected meanwhile")
 }
 
 func TestCloseWithOpenHandlesIsBusyAndTheLastHandleFinishesIt(t *testing.T) {

@@ -293,6 +293,16 @@ func (c *ColumnFamily) SingleDelete(key []byte, o *WriteOptions) error {
 	return c.db.commitSingle(w, o)
 }
 
+// DeleteRange removes the keys from begin (included) to end (excluded); see Batch.DeleteRange.
+func (c *ColumnFamily) DeleteRange(begin, end []byte, o *WriteOptions) error {
+	w := c.db.single()
+	if err := w.batch.DeleteRange(c, begin, end); err != nil {
+		return err
+	}
+	w.batch.Data() // it is empty if the range is
+	return c.db.commitSingle(w, o)
+}
+
 // Merge adds an operand to key: the value that reads see is what the family's merge operator makes of the value before and
 // the operand. Nothing is read for it. ErrInvalidArgument if the family has no merge operator.
 func (c *ColumnFamily) Merge(key, operand []byte, o *WriteOptions) error {

@@ -8,6 +8,7 @@ import (
 	"github.com/ashlardb/ashlar/compaction"
 	"github.com/ashlardb/ashlar/internal/fname"
 	"github.com/ashlardb/ashlar/internal/kv"
+	"github.com/ashlardb/ashlar/internal/tombstone"
 	"github.com/ashlardb/ashlar/lsm"
 	"github.com/ashlardb/ashlar/manifest"
 	"github.com/ashlardb/ashlar/sstable"
@@ -144,6 +145,14 @@ func (d *DB) env(cf *ColumnFamily, level int, bottommost bool, snapshots []kv.Se
 				return nil, err
 			}
 			return &jobIter{h.Reader().NewIter(sstable.IterOptions{Readahead: readahead}), h}, nil
+		},
+		Tombstones: func(f *manifest.File) (*tombstone.List, error) {
+			h, err := d.tables.Get(f.Num, f.Size, f.LargestSeq, cf.tables)
+			if err != nil {
+				return nil, err
+			}
+			defer h.Release()
+			return h.Reader().Tombstones(), nil
 		},
 		Create: func() (*sstable.Writer, uint64, error) {
 			num := d.versions.NewFileNum()

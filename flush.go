@@ -8,6 +8,7 @@ import (
 
 	"github.com/ashlardb/ashlar/compaction"
 	"github.com/ashlardb/ashlar/internal/kv"
+	"github.com/ashlardb/ashlar/internal/tombstone"
 	"github.com/ashlardb/ashlar/lsm"
 	"github.com/ashlardb/ashlar/manifest"
 )
@@ -180,18 +181,25 @@ func (d *DB) flushEdits(jobs []flushJob, files []*manifest.File) ([]*manifest.Ed
 }
 
 // writeLevel0 writes memtables, newest first, to one table, synced and with its name safe. It returns nil if nothing is
-// left to be written.
-// What has a number beyond last is left out.
+// left to be written. What has a number beyond last is left out.
 func (d *DB) writeLevel0(ctx context.Context, cf *ColumnFamily, mems []*lsm.Mem, snapshots []kv.Seq, last kv.Seq) (*manifest.File, error) {
-	var inputs []kv.Iterator
+	f := compaction.Flush{OldestAncestorTime: d.now()}
 	for _, m := range mems {
 		var it kv.Iterator = m.NewIter()
 		if last < kv.MaxSeq {
 			it = &published{it, last}
 		}
-		inputs = append(inputs, it)
+		f.Inputs = append(f.Inputs, it)
+		f.Tombstones = m.AppendTombstones(f.Tombstones)
 	}
-	res, err := compaction.RunFlush(ctx, compaction.Flush{Inputs: inputs, OldestAncestorTime: d.now()}, d.env(cf, 0, false, snapshots))
+	if last < kv.MaxSeq {
+		for i, l := range f.Tombstones {
+			f.Tombstones[i] = tombstone.New(cf.opts.Comparator, slices.DeleteFunc(slices.Clone(l.All()), func(t tombstone.Tombstone) bool {
+				return t.Seq > last
+			}))
+		}
+	}
+	res, err := compaction.RunFlush(ctx, f, d.env(cf, 0, false, snapshots))
 	if err == nil {
 		err = d.adopt(cf, res.Files)
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"math/rand/v2"
 	"sync"
 	"sync/atomic"
@@ -110,15 +109,6 @@ func TestBugBank062And067StrangeKeys(t *testing.T) {
 				require.NoError(t, db.Flush(context.Background(), nil))
 			}
 		}
-	}
-	if math.MaxInt > math.MaxUint32 {
-		var b Batch
-		require.NoError(t, b.Put(nil, []byte("a"), nil))
-		for _, err := range tooLarge(&b) {
-			require.ErrorIs(t, err, ErrInvalidArgument)
-		}
-		require.Equal(t, 1, b.Count())
-		require.NoError(t, db.Write(&b, nil), "the batch stays usable")
 	}
 	checkClean(t, db)
 	require.NoError(t, db.Close())

@@ -13,10 +13,7 @@ import (
 
 // goldenUnsupported are the databases of RocksDB's that hold what is not built, and what that is.
 var goldenUnsupported = map[string]string{
-	"78-06-deleterange":    "range tombstones",
-	"78-63-rangedel-bench": "range tombstones",
-	"119-04-deleterange":   "range tombstones",
-	"78-13-wal-2pc":        "prepared transactions in the log",
+	"78-13-wal-2pc": "prepared transactions in the log",
 }
 
 // readExpected reads expected.txt: "# cf NAME", then a line "KEYHEX VALUEHEX" for each key, in order.

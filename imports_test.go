@@ -22,7 +22,7 @@ var floors = map[string]int{
 	"internal/fname": 1, "internal/checksum": 1, "internal/stats": 1, "vfs": 1, "writegroup": 1,
 	// Encodings, memory, and merging.
 	"internal/offheap": 2, "internal/batch": 2, "internal/compress": 2, "internal/iterator": 2, "filter": 2, "vfs/faultfs": 2,
-	"sstable/block": 2, "internal/merge": 2,
+	"sstable/block": 2, "internal/merge": 2, "internal/tombstone": 2,
 	// The cache, and the log.
 	"internal/cache": 3, "wal": 3,
 	// One read on its way, and what the manifest says.

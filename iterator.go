@@ -78,6 +78,7 @@ func (i *Iterator) open(o *ReadOptions) {
 	i.sv, i.seq = sv, seq
 	i.it = sv.NewIter(lsm.IterOptions{
 		DontFillCache: i.opts.DontFillCache, CacheOnly: i.opts.ReadTier == BlockCacheTier, Context: i.opts.Context,
+		Seq: seq, Lower: i.lower, Upper: i.upper,
 	})
 	i.handle = i.cf.db.handles.add(handleIterator, i.cf.name)
 	if i.cf.db.closed.Load() {

@@ -130,12 +130,12 @@ func (r *recovery) apply(num uint64, rec []byte) error {
 
 func (r *recovery) insert(cf *ColumnFamily, num uint64, op batch.Record, seq kv.Seq) error {
 	switch op.Kind {
-	case kv.KindValue, kv.KindDelete, kv.KindSingleDel:
+	case kv.KindValue, kv.KindDelete, kv.KindSingleDel, kv.KindRangeDelete:
 	case kv.KindMerge: // also without a merge operator: operands are kept for one who has it
 	default:
 		return fmt.Errorf("log %d: column family %q: key %q: a %v: %w", num, cf.name, op.Key, op.Kind, ErrNotSupported)
 	}
-	need := memtable.MaxEntrySize(len(op.Key), len(op.Value))
+	need := needs(op.Kind, op.Key, op.Value)
 	m := r.mems[cf]
 	if m != nil && (uint64(m.Bytes()) >= cf.opts.WriteBufferSize || m.Arena().Capacity()-int(m.Bytes()) < need) {
 		if err := r.flush(cf); err != nil {
@@ -150,6 +150,10 @@ func (r *recovery) insert(cf *ColumnFamily, num uint64, op batch.Record, seq kv.
 		}
 		r.mems[cf] = m
 		r.hint = memtable.Hint{}
+	}
+	if op.Kind == kv.KindRangeDelete {
+		m.AddTombstone(op.Key, op.Value, seq)
+		return nil
 	}
 	return m.Insert(&r.hint, op.Key, kv.MakeTrailer(seq, op.Kind), op.Value)
 }

@@ -2,6 +2,7 @@ package ashlar
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"sync"
@@ -93,12 +94,16 @@ func TestAFailedFsyncFailsWhatWaitedForItAndWhatCameBehind(t *testing.T) {
 		h.put("unsynced", "v", nil) // nothing before it fails
 		h.put("second", "v", Sync)
 		h.put("behind", "v", nil)
+		deleted := errors.New("not yet")
+		go func() { deleted = h.db.DeleteRange([]byte("a"), []byte("z"), nil) }()
+		synctest.Wait()
 		require.NoError(t, h.fs.Add("fail sync *.log once after 1"))
 		h.release()
 		require.NoError(t, h.done["first"])
 		require.NoError(t, h.done["unsynced"])
 		require.ErrorIs(t, h.done["second"], syscall.EIO)
 		require.ErrorIs(t, h.done["behind"], syscall.EIO)
+		require.ErrorIs(t, deleted, syscall.EIO)
 		left := map[string]string{"first": "", "unsynced": "v"}
 		require.Equal(t, left, must(contentOf(h.db.family)))
 		require.ErrorIs(t, h.db.Put([]byte("k"), nil, nil), syscall.EIO)

@@ -81,6 +81,11 @@ func (d *DB) WriteContext(ctx context.Context, b *Batch, o *WriteOptions) error 
 	if b.db != nil && b.db != d {
 		return invalid("the batch holds column families of another database")
 	}
+	if b.ranges > 0 {
+		if err := b.checkRanges(d); err != nil {
+			return err
+		}
+	}
 	c := d.commits.Get().(*commit)
 	c.ctx, c.batch = ctx, b
 	b.Data()
@@ -301,7 +306,9 @@ func (s committer) Insert(g *writegroup.Group[*commit], c *commit) error {
 		if d.spread {
 			h = c.hint(rec.Family)
 		}
-		if err := cf.mem.Insert(h, rec.Key, kv.MakeTrailer(seq, rec.Kind), rec.Value); err != nil {
+		if rec.Kind == kv.KindRangeDelete {
+			cf.mem.AddTombstone(rec.Key, rec.Value, seq)
+		} else if err := cf.mem.Insert(h, rec.Key, kv.MakeTrailer(seq, rec.Kind), rec.Value); err != nil {
 			return fmt.Errorf("insert into column family %q: %w", cf.name, err)
 		}
 		if c.opts.DisableWAL {

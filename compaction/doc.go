@@ -16,6 +16,7 @@
 //	levels.go     what size the levels should have, how far they are from it, how much work that means
 //	plan.go       Plan, and Busy: what running jobs hold
 //	iterator.go   which versions of a key survive
+//	tombstones.go which range deletes survive, and which table they go to
 //	output.go     where a table ends and the next one begins
 //	job.go        reading, writing, and what to do when that fails
 //

@@ -9,6 +9,7 @@ import (
 	"github.com/ashlardb/ashlar/internal/invariants"
 	"github.com/ashlardb/ashlar/internal/kv"
 	"github.com/ashlardb/ashlar/internal/merge"
+	"github.com/ashlardb/ashlar/internal/tombstone"
 	"github.com/ashlardb/ashlar/manifest"
 )
 
@@ -41,7 +42,8 @@ type survivors struct {
 	it        kv.Iterator
 	snapshots []kv.Seq // ascending
 	bottom    bool
-	below     *below       // nil: any key may be below
+	below     *below // nil: any key may be below
+	ranges    *tombstone.List
 	stop      func() error // asked now and then whether to go on
 
 	e       *kv.Entry // the version in hand, nil at the end
@@ -255,17 +257,23 @@ func (s *survivors) sameKey() bool {
 
 func (s *survivors) step() { s.take(s.it.Next()) }
 
-// take makes e the version in hand, if this package knows what to do with it.
+// take makes e, or the next one that no range delete covers, the version in hand, if this package knows what to do with
+// it.
 func (s *survivors) take(e *kv.Entry) {
-	s.e = e
-	if e == nil {
-		s.err = s.it.Err()
-		return
-	}
-	if s.read++; s.read%1024 == 0 && s.stop != nil {
-		if s.err = s.stop(); s.err != nil {
-			s.e = nil
+	for ; ; e = s.it.Next() {
+		s.e = e
+		if e == nil {
+			s.err = s.it.Err()
 			return
+		}
+		if s.read++; s.read%1024 == 0 && s.stop != nil {
+			if s.err = s.stop(); s.err != nil {
+				s.e = nil
+				return
+			}
+		}
+		if s.ranges == nil || !s.covered(e.Key) {
+			break
 		}
 	}
 	switch e.Key.Kind() {
@@ -276,16 +284,27 @@ func (s *survivors) take(e *kv.Entry) {
 	}
 }
 
-// stripe returns the index of the oldest snapshot that sees seq; for the tip, the number of snapshots.
-func (s *survivors) stripe(seq kv.Seq) int {
-	n := len(s.snapshots)
-	if n == 0 || seq <= s.snapshots[0] {
+// covered tells whether there is a newer range delete over k in its stripe.
+func (s *survivors) covered(k kv.Key) bool {
+	last := kv.MaxSeq
+	if n := s.stripe(k.Seq()); n < len(s.snapshots) {
+		last = s.snapshots[n]
+	}
+	return s.ranges.Cover(k.User, last) > k.Seq()
+}
+
+func (s *survivors) stripe(seq kv.Seq) int { return stripeOf(s.snapshots, seq) }
+
+// stripeOf returns the index of the oldest snapshot that sees seq; for the tip, the number of snapshots.
+func stripeOf(snapshots []kv.Seq, seq kv.Seq) int {
+	n := len(snapshots)
+	if n == 0 || seq <= snapshots[0] {
 		return 0
 	}
-	if seq > s.snapshots[n-1] {
+	if seq > snapshots[n-1] {
 		return n
 	}
-	return sort.Search(n, func(i int) bool { return s.snapshots[i] >= seq })
+	return sort.Search(n, func(i int) bool { return snapshots[i] >= seq })
 }
 
 // below answers whether a user key may be on a level below a plan's output. Keys are asked for in ascending order, so

@@ -4,7 +4,8 @@ package compaction
 //
 //  1. A job touches nothing but what its Env hands it, and takes no lock.
 //  2. Either it returns finished, synced tables, or an error and the numbers of files to remove.
-//  3. No output is empty, none holds part of a user key, and on level 0 there is at most one.
+//  3. No output is empty, though there may be only range deletes in it, none holds part of a user key, and on level 0
+//     there is at most one.
 //  4. Decisions about versions go by Env.Snapshots, captured when the job was started: one that is released meanwhile
 //     keeps what it kept, one that is taken meanwhile is newer than every input.
 
@@ -17,6 +18,7 @@ import (
 
 	"github.com/ashlardb/ashlar/internal/iterator"
 	"github.com/ashlardb/ashlar/internal/kv"
+	"github.com/ashlardb/ashlar/internal/tombstone"
 	"github.com/ashlardb/ashlar/manifest"
 	"github.com/ashlardb/ashlar/sstable"
 )
@@ -30,6 +32,9 @@ type Env struct {
 	// Open returns an iterator over a table, which the job closes. A job that reads level 0 has one open for each file
 	// there, and one more for each other level.
 	Open func(*manifest.File) (kv.Iterator, error)
+	// Tombstones returns a table's range deletes, of which those parts count that are in the file's bounds; nil says that
+	// no table has any.
+	Tombstones func(*manifest.File) (*tombstone.List, error)
 	// Create begins a new table under a new number. Where a number is returned with an error, it is among those to
 	// remove.
 	Create func() (w *sstable.Writer, num uint64, err error)
@@ -89,6 +94,9 @@ func Run(ctx context.Context, p *Plan, env Env) (Result, error) {
 			if err := j.open(in); err != nil {
 				return err
 			}
+			if err := j.collect(in); err != nil {
+				return err
+			}
 		}
 		return nil
 	})
@@ -98,6 +106,8 @@ func Run(ctx context.Context, p *Plan, env Env) (Result, error) {
 type Flush struct {
 	// Inputs are iterators over memtables, which the job closes, whatever happens.
 	Inputs []kv.Iterator
+	// Tombstones are the memtables' range deletes.
+	Tombstones []*tombstone.List
 	// Epoch is the table's; 0 lets the manifest give it the next one.
 	Epoch uint64
 	// OldestAncestorTime is when the oldest of the data came, in seconds since 1970; 0 is unknown.
@@ -109,6 +119,9 @@ type Flush struct {
 // log number that the caller adds.
 func RunFlush(ctx context.Context, f Flush, env Env) (Result, error) {
 	j := &job{env: env, plan: &Plan{}, epoch: f.Epoch, ancestor: f.OldestAncestorTime, inputs: f.Inputs}
+	for _, l := range f.Tombstones {
+		j.tombstones = append(j.tombstones, l.All()...)
+	}
 	return j.run(ctx, func() error { return nil })
 }
 
@@ -119,6 +132,8 @@ type job struct {
 	epoch, ancestor uint64
 	below           *below
 	inputs          []kv.Iterator
+	tombstones      []tombstone.Tombstone
+	ranges          *ranges
 
 	w       *sstable.Writer // the table being written, or nil
 	num     uint64          // its number
@@ -170,6 +185,21 @@ func (j *job) open(in Input) error {
 	return nil
 }
 
+// collect adds an input's range deletes.
+func (j *job) collect(in Input) error {
+	if j.env.Tombstones == nil {
+		return nil
+	}
+	for _, f := range in.Files {
+		l, err := j.env.Tombstones(f)
+		if err != nil {
+			return err
+		}
+		j.tombstones = tombstone.Truncate(j.tombstones, j.env.Comparer, l.All(), f.Smallest, f.Largest)
+	}
+	return nil
+}
+
 // guard runs f and makes an error of a panic.
 func guard(f func() error) (err error) {
 	defer func() {
@@ -186,15 +216,21 @@ func (j *job) write(ctx context.Context, in kv.Iterator) error {
 	}
 	snapshots := slices.Clone(j.env.Snapshots)
 	slices.Sort(snapshots)
+	list := tombstone.New(j.env.Comparer, j.tombstones)
 	s := &survivors{
-		cmp: j.env.Comparer, op: j.env.Operator, it: in, snapshots: snapshots, bottom: j.plan.Bottommost, below: j.below, stop: ctx.Err,
-		limit: sstable.MaxEntrySize,
+		cmp: j.env.Comparer, op: j.env.Operator, it: in, snapshots: snapshots, bottom: j.plan.Bottommost, below: j.below, ranges: list,
+		limit: sstable.MaxEntrySize, stop: ctx.Err,
 	}
+	j.ranges = newRanges(j.env.Comparer, list, snapshots, j.below, j.plan.Grandparents)
 	j.parents = grandparents{files: j.plan.Grandparents}
 	for e := s.next(); e != nil; e = s.next() {
 		if s.fresh {
 			s.fresh = false
-			if err := j.maybeCut(e.Key.User); err != nil {
+			user := e.Key.User
+			if user == nil {
+				user = []byte{} // the empty key is not the end
+			}
+			if err := j.goTo(user); err != nil {
 				return err
 			}
 		}
@@ -207,47 +243,86 @@ func (j *job) write(ctx context.Context, in kv.Iterator) error {
 	if s.err != nil {
 		return s.err
 	}
-	return j.finish()
+	if err := j.goTo(nil); err != nil {
+		return err
+	}
+	return j.finish(nil)
 }
 
-// maybeCut ends the table if it should not go on to user, a key that it has no version of.
-func (j *job) maybeCut(user []byte) error {
+// goTo gets from the last key to user, a key that the table has no version of (nil: to the end), and ends the table, or
+// several, on the way if it should not go on.
+func (j *job) goTo(user []byte) error {
 	if j.plan.TargetOutputSize == 0 {
 		return nil
 	}
+	for _, k := range j.ranges.stops(user) {
+		if err := j.maybeCut(k); err != nil {
+			return err
+		}
+	}
+	if user == nil {
+		return nil
+	}
+	return j.maybeCut(user)
+}
+
+// maybeCut ends the table if it should not go on to user.
+func (j *job) maybeCut(user []byte) error {
 	p := place{
 		target: j.plan.TargetOutputSize, limit: j.plan.MaxOutputSize, maxCompaction: j.plan.MaxCompactionBytes,
 		overlapped: j.parents.overlapped,
 	}
 	p.passed = j.parents.advance(j.env.Comparer, user)
 	p.boundaries, p.overlapping, p.gap = j.parents.boundaries, j.parents.overlapped, !j.parents.inside
-	if j.w == nil {
+	if j.w == nil && !j.ranges.pending(user) {
 		return nil
 	}
-	if p.size = j.w.EstimatedSize(); !p.shouldCut() {
+	if j.w != nil {
+		p.size = j.w.EstimatedSize()
+	}
+	if !p.shouldCut() {
 		return nil
 	}
 	j.parents.begin()
-	return j.finish()
+	return j.finish(user)
 }
 
 func (j *job) add(e *kv.Entry) error {
-	if j.w == nil {
-		w, num, err := j.env.Create()
-		if err != nil {
-			if num != 0 {
-				j.res.Remove = append(j.res.Remove, num)
-			}
-			return err
-		}
-		j.w, j.num = w, num
+	if err := j.create(); err != nil {
+		return err
 	}
 	j.res.EntriesWritten++
 	return j.w.Add(e.Key, e.Value)
 }
 
-// finish ends the table, if there is one, and describes it.
-func (j *job) finish() error {
+// create begins a table, unless there is one.
+func (j *job) create() error {
+	if j.w != nil {
+		return nil
+	}
+	w, num, err := j.env.Create()
+	if err != nil {
+		if num != 0 {
+			j.res.Remove = append(j.res.Remove, num)
+		}
+		return err
+	}
+	j.w, j.num = w, num
+	return nil
+}
+
+// finish ends the table in hand before user, if there is anything in it, and describes it.
+func (j *job) finish(user []byte) error {
+	for _, p := range j.ranges.take(user) {
+		if err := j.create(); err != nil {
+			return err
+		}
+		for _, seq := range p.seqs {
+			if err := j.w.AddTombstone(p.start, p.end, seq); err != nil {
+				return err
+			}
+		}
+	}
 	if j.w == nil {
 		return nil
 	}

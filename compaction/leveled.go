@@ -419,10 +419,13 @@ func (l *Leveled) level0Closure(v *manifest.Version, r kv.Range) []*manifest.Fil
 	for {
 		files := v.Overlapping(0, r)
 		wider := l.hull(files)
-		if len(files) == 0 || l.cmp.CompareUser(wider.Start, r.Start) >= 0 && l.cmp.CompareUser(wider.End, r.End) <= 0 {
+		c := l.cmp.CompareUser(wider.End, r.End)
+		if len(files) == 0 || l.cmp.CompareUser(wider.Start, r.Start) >= 0 && (c < 0 || c == 0 && (r.EndInclusive || !wider.EndInclusive)) {
 			return files
 		}
-		r = kv.Range{Start: l.least(r.Start, wider.Start), End: l.most(r.End, wider.End), EndInclusive: true}
+		r = kv.Range{
+			Start: l.least(r.Start, wider.Start), End: l.most(r.End, wider.End), EndInclusive: r.EndInclusive || wider.EndInclusive,
+		}
 	}
 }
 
@@ -457,8 +460,7 @@ func (l *Leveled) end(v *manifest.Version, level int, files []*manifest.File) in
 // shareKey tells whether versions of one user key are in both a and its right neighbour b. The exclusive end of a range
 // tombstone is a bound without being a key.
 func (l *Leveled) shareKey(a, b *manifest.File) bool {
-	return a.Largest.Trailer != kv.MakeTrailer(kv.MaxSeq, kv.KindRangeDelete) &&
-		l.cmp.CompareUser(a.Largest.User, b.Smallest.User) == 0
+	return !a.EndsExcluded() && l.cmp.CompareUser(a.Largest.User, b.Smallest.User) == 0
 }
 
 func (l *Leveled) overlapsAny(files []*manifest.File, r kv.Range) bool {
@@ -467,7 +469,8 @@ func (l *Leveled) overlapsAny(files []*manifest.File, r kv.Range) bool {
 	})
 }
 
-// hull is the range from the first to the last user key of all files. Its bounds are not nil.
+// hull is the range from the first to the last user key of all files. Its bounds are not nil. The end is excluded if it is
+// only where range tombstones end.
 func (l *Leveled) hull(lists ...[]*manifest.File) kv.Range {
 	r := kv.Range{Start: []byte{}, End: []byte{}, EndInclusive: true}
 	first := true
@@ -475,10 +478,17 @@ func (l *Leveled) hull(lists ...[]*manifest.File) kv.Range {
 		for _, f := range files {
 			if first {
 				r.Start, r.End = append(r.Start, f.Smallest.User...), append(r.End, f.Largest.User...)
+				r.EndInclusive = !f.EndsExcluded()
 				first = false
 				continue
 			}
-			r.Start, r.End = l.least(r.Start, f.Smallest.User), l.most(r.End, f.Largest.User)
+			r.Start = l.least(r.Start, f.Smallest.User)
+			switch c := l.cmp.CompareUser(f.Largest.User, r.End); {
+			case c > 0:
+				r.End, r.EndInclusive = f.Largest.User, !f.EndsExcluded()
+			case c == 0:
+				r.EndInclusive = r.EndInclusive || !f.EndsExcluded()
+			}
 		}
 	}
 	return r

@@ -5,11 +5,13 @@ import (
 
 	"github.com/ashlardb/ashlar/internal/lookup"
 	"github.com/ashlardb/ashlar/manifest"
+	"github.com/ashlardb/ashlar/sstable"
 )
 
 // Get walks down the tree, newest first, until g knows its answer: memtables, then the files of level 0 newest first,
 // then in each deeper level the one file whose range holds the key. Files that RocksDB wrote may split the versions of
-// one user key over neighbours; then the next file is looked at too.
+// one user key over neighbours; then the next file is looked at too. A range delete ends the walk with the part of the
+// tree that it is in: what lies below is older.
 func (s *Superversion) Get(g *lookup.Get) error {
 	if s.mem.Get(g) {
 		return nil
@@ -40,12 +42,16 @@ func (s *Superversion) Get(g *lookup.Get) error {
 			if err := s.getFrom(g, n, i); err != nil {
 				return err
 			}
-			if g.State != lookup.Pending {
+			if g.State != lookup.Pending || n == 0 && g.Covered() {
 				return nil
 			}
 			if n > 0 && cmp.CompareUser(f.Largest.User, g.User) != 0 {
 				break
 			}
+		}
+		// Only now, as the versions of a key may lie in two files of a level.
+		if g.Covered() {
+			return nil
 		}
 	}
 	return nil
@@ -61,7 +67,7 @@ func (s *Superversion) getFrom(g *lookup.Get, n, i int) error {
 	l := &s.levels[n]
 	if l.readers != nil {
 		if r := l.readers[i].Load(); r != nil {
-			return r.Get(g, s.skipFilter(n, i))
+			return s.getIn(r, g, n, i)
 		}
 	}
 	h, err := s.open(l.files[i])
@@ -73,7 +79,15 @@ func (s *Superversion) getFrom(g *lookup.Get, n, i int) error {
 		// Open tables stay open as long as a version names them, which this superversion sees to.
 		l.readers[i].Store(h.Reader())
 	}
-	return h.Reader().Get(g, s.skipFilter(n, i))
+	return s.getIn(h.Reader(), g, n, i)
+}
+
+// getIn asks a table for its range deletes first: no filter knows of them.
+func (s *Superversion) getIn(r *sstable.Reader, g *lookup.Get, n, i int) error {
+	if l := r.Tombstones(); l != nil && reaches(s.tree.cmp, s.levels[n].files[i], g.User) {
+		g.Cover(l.Cover(g.User, g.Seq))
+	}
+	return r.Get(g, s.skipFilter(n, i))
 }
 
 func (s *Superversion) open(f *manifest.File) (h handle, err error) {

@@ -6,6 +6,7 @@ import (
 
 	"github.com/ashlardb/ashlar/internal/iterator"
 	"github.com/ashlardb/ashlar/internal/kv"
+	"github.com/ashlardb/ashlar/internal/tombstone"
 	"github.com/ashlardb/ashlar/manifest"
 	"github.com/ashlardb/ashlar/memtable"
 	"github.com/ashlardb/ashlar/sstable"
@@ -19,10 +20,15 @@ type IterOptions struct {
 	// CacheOnly gives sstable.ErrNotCached rather than do I/O.
 	CacheOnly bool
 	Context   context.Context
+	// Seq is the number that the reader reads at: versions that a range delete hides from it are left out.
+	Seq kv.Seq
+	// Lower (included) and Upper (excluded) are between which keys the reader walks; nil is open. What is outside may be
+	// shown even if a range delete hides it.
+	Lower, Upper []byte
 }
 
-// Iter is an iterator over everything that a superversion holds, versions and tombstones included: merged from the
-// memtables, the tables of level 0, and one run for each deeper level.
+// Iter is an iterator over what a superversion holds, merged from the memtables, the tables of level 0, and one run for
+// each deeper level: every version and the tombstones of single keys, but for what range deletes hide (cover.go).
 //
 // Its memory comes from a pool and goes back with Close, parts included, since a seek of a new iterator is what many
 // reads are: with the parts from the heap, a third of seekrandom was the collector's.
@@ -34,12 +40,16 @@ type Iter struct {
 	parts       []kv.Iterator
 	mems        []memtable.Iterator
 	runs        [manifest.DefaultNumLevels]run
+	covers      covers
 }
 
 // run is one level's part.
 type run struct {
 	owner *Iter
 	files []*manifest.File
+	level *level
+	part  int               // its place in the owner's parts
+	lists []*tombstone.List // of the files opened so far; nil while none of them has range deletes
 	iterator.Concat
 	// The methods as values, made once.
 	boundsOf func(int) (kv.Key, kv.Key)
@@ -52,7 +62,14 @@ var iters = sync.Pool{New: func() any {
 		r := &i.runs[n]
 		r.owner = i
 		r.boundsOf = func(i int) (kv.Key, kv.Key) { return r.files[i].Smallest, r.files[i].Largest }
-		r.openFile = func(i int) (kv.Iterator, error) { return r.owner.table(r.files[i]) }
+		r.openFile = func(i int) (kv.Iterator, error) {
+			it, err := r.owner.table(r.files[i])
+			if err != nil {
+				return nil, err
+			}
+			r.addCover(i, it.h.Reader().Tombstones())
+			return it, nil
+		}
 	}
 	return i
 }}
@@ -69,13 +86,15 @@ func (s *Superversion) NewIter(o IterOptions) *Iter {
 			for _, f := range files {
 				it, err := i.table(f)
 				if err != nil {
-					it = kv.Empty{Error: err}
+					i.parts = append(i.parts, kv.Empty{Error: err})
+					continue
 				}
+				i.addCover(it.h.Reader().Tombstones(), f)
 				i.parts = append(i.parts, it)
 			}
 		case len(files) > 0:
 			r := &i.runs[n]
-			r.files = files
+			r.files, r.level, r.part = files, &s.levels[n], len(i.parts)
 			r.Init(s.tree.cmp, len(files), r.boundsOf, r.openFile)
 			i.parts = append(i.parts, &r.Concat)
 		}
@@ -93,21 +112,31 @@ func (i *Iter) addMems() {
 		i.mems = i.mems[:n]
 	}
 	if !s.mem.Empty() {
-		i.mems[0].Init(s.mem.Table)
-		i.parts = append(i.parts, &i.mems[0])
+		i.addMem(0, s.mem)
 	}
 	for n, m := range s.imm {
-		i.mems[n+1].Init(m.Table)
-		i.parts = append(i.parts, &i.mems[n+1])
+		i.addMem(n+1, m)
 	}
+}
+
+func (i *Iter) addMem(n int, m *Mem) {
+	if m.HasTombstones() {
+		for _, l := range m.AppendTombstones(nil) {
+			i.addCover(l, nil)
+		}
+	}
+	i.mems[n].Init(m.Table)
+	i.parts = append(i.parts, &i.mems[n])
 }
 
 // Close closes the parts and gives the memory back: i must not be used after.
 func (i *Iter) Close() error {
 	err := i.Iterator.Close()
 	for n := range i.runs {
-		i.runs[n].files = nil
+		r := &i.runs[n]
+		r.files, r.level, r.lists = nil, nil, nil
 	}
+	i.covers.reset()
 	clear(i.mems)
 	clear(i.parts)
 	i.parts = i.parts[:0]
@@ -133,7 +162,7 @@ func (t *tableIter) Close() error {
 }
 
 // table opens one table's iterator.
-func (i *Iter) table(f *manifest.File) (kv.Iterator, error) {
+func (i *Iter) table(f *manifest.File) (*tableIter, error) {
 	h, err := i.sv.open(f)
 	if err != nil {
 		return nil, err

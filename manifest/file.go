@@ -42,10 +42,13 @@ type File struct {
 // rangeEnd is the trailer of a Largest that is the exclusive end of a range tombstone.
 var rangeEnd = kv.MakeTrailer(kv.MaxSeq, kv.KindRangeDelete)
 
+// EndsExcluded tells whether Largest is the excluded end of a range tombstone: the file has nothing to do with that key.
+func (f *File) EndsExcluded() bool { return f.Largest.Trailer == rangeEnd }
+
 // before tells whether all of f is before the user key.
 func (f *File) before(cmp *kv.Comparer, user []byte) bool {
 	c := cmp.CompareUser(f.Largest.User, user)
-	return c < 0 || c == 0 && f.Largest.Trailer == rangeEnd
+	return c < 0 || c == 0 && f.EndsExcluded()
 }
 
 // overlaps tells whether f may hold a user key of r.

@@ -15,14 +15,14 @@
 //
 // # Threads
 //
-// Insert, Get, NewIter and the counters may be called by any number of goroutines at once, without a lock and without
+// Insert, AddTombstone, Get, NewIter and the counters may be called by any number of goroutines at once, without a lock and without
 // waiting for each other; a Hint and an Iterator belong to one goroutine at a time. Readers see each entry from the
 // moment it is linked. That an unfinished batch is not seen is the business of sequence numbers, not of the table.
 //
 // # The caller's duties
 //
-//   - Count. Before it lets writers in, the leader adds up MaxEntrySize of what they bring and compares with the
-//     arena's capacity less Bytes. So a batch is either let in whole or gets a fresh arena, of its own size if it is
+//   - Count. Before it lets writers in, the leader adds up MaxEntrySize and MaxTombstoneSize of what they bring and
+//     compares with the arena's capacity less Bytes. So a batch is either let in whole or gets a fresh arena, of its own size if it is
 //     larger than a write buffer.
 //   - Give each entry a sequence number of its own. The same key, number and kind twice is ErrDuplicate.
 //   - Seal when the last insert has returned, and Release when the last reader has gone: what Get and iterators hand
@@ -30,6 +30,11 @@
 //
 // A build with the tag invariants panics where one of these is broken and it can tell, and fills what was released
 // with 0xdd.
+//
+// # Range deletes
+//
+// AddTombstone keeps range deletes beside the entries, in tombstones.go; only it takes a mutex, for a short time. Get
+// minds them. Iterators walk the entries alone: whoever merges them asks AppendTombstones what is hidden.
 //
 // RocksDB calls this the inline skiplist; nothing of the form here ever reaches a disk.
 package memtable

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"math/bits"
+	"sync"
 	"sync/atomic"
 	"unsafe"
 
@@ -35,6 +36,10 @@ type Table struct {
 	id        uint64 // of this table alone, so that a Hint knows whose splice it has
 
 	sealed atomic.Bool // stored by Seal; read in builds with invariants
+
+	tombstones     atomic.Pointer[tombstones] // nil: no range deletes
+	tombstoneBytes atomic.Int64
+	adding         sync.Mutex // held to replace tombstones
 
 	_ [64]byte // what follows is written by every insert, what precedes is read by every search
 
@@ -137,9 +142,17 @@ func (t *Table) newNode(height int, key []byte, tr kv.Trailer, value []byte) uin
 	return node
 }
 
-// Get shows g the versions of its key that its reader may see, newest first, until g wants no more. It returns whether
-// g is decided. g.Value then points into the arena: it lives until the table's Release.
+// Get shows g the versions of its key that its reader may see, newest first, until g wants no more or a range delete
+// covers the rest. It returns whether g is decided. g.Value then points into the arena: it lives until the table's
+// Release.
 func (t *Table) Get(g *lookup.Get) (done bool) {
+	if s := t.tombstones.Load(); s != nil {
+		g.Cover(s.cover(t.cmp, g.User, g.Seq))
+	}
+	return t.offer(g) || g.Covered()
+}
+
+func (t *Table) offer(g *lookup.Get) (done bool) {
 	w := t.target(g.User, kv.MakeTrailer(g.Seq, kv.KindMax))
 	for _, n := t.find(&w); n != endLink && n.rank() == w.rank; n = t.next(n.offset(), 0) {
 		node := n.offset()
@@ -153,8 +166,10 @@ func (t *Table) Get(g *lookup.Get) (done bool) {
 	return false
 }
 
-// Bytes returns how many bytes of the arena the entries take.
-func (t *Table) Bytes() int64 { return int64(t.arena.usedBytes() - arenaReserved) }
+// Bytes returns how many bytes the entries take: of the arena, and what range deletes count for.
+func (t *Table) Bytes() int64 {
+	return int64(t.arena.usedBytes()-arenaReserved) + t.tombstoneBytes.Load()
+}
 
 // Arena returns the arena that New got, for its capacity.
 func (t *Table) Arena() *Arena { return t.arena }
@@ -162,11 +177,11 @@ func (t *Table) Arena() *Arena { return t.arena }
 // Entries returns how many entries there are, tombstones included.
 func (t *Table) Entries() uint64 { return t.entries.Load() }
 
-// Deletes returns how many of the entries are tombstones of single keys.
+// Deletes returns how many of the entries are tombstones.
 func (t *Table) Deletes() uint64 { return t.deletes.Load() }
 
-// Empty tells whether there is no entry.
-func (t *Table) Empty() bool { return t.next(t.head, 0) == endLink }
+// Empty tells whether there is no entry and no range delete.
+func (t *Table) Empty() bool { return t.next(t.head, 0) == endLink && t.tombstones.Load() == nil }
 
 // LogNumber returns what New got.
 func (t *Table) LogNumber() uint64 { return t.logNumber }

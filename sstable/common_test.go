@@ -14,13 +14,15 @@ import (
 	"github.com/ashlardb/ashlar/internal/kv"
 	"github.com/ashlardb/ashlar/internal/lookup"
 	"github.com/ashlardb/ashlar/internal/merge"
+	"github.com/ashlardb/ashlar/internal/tombstone"
 	"github.com/ashlardb/ashlar/vfs"
 )
 
 // twin is the sorted slice beside the table.
 type twin struct {
-	cmp     *kv.Comparer
-	entries []kv.Entry
+	cmp        *kv.Comparer
+	entries    []kv.Entry
+	tombstones []tombstone.Tombstone
 }
 
 // some makes about n entries: keys with long and short common beginnings, keys with many versions, tombstones, values
@@ -73,6 +75,9 @@ func (t twin) write(tb testing.TB, fs vfs.FS, name string, o WriterOptions) Meta
 	w := NewWriter(f, name, o)
 	for _, e := range t.entries {
 		require.NoError(tb, w.Add(e.Key, e.Value))
+	}
+	for _, x := range t.tombstones {
+		require.NoError(tb, w.AddTombstone(x.Start, x.End, x.Seq))
 	}
 	m, err := w.Finish()
 	require.NoError(tb, err)

@@ -87,6 +87,7 @@ func readAll(tb testing.TB, b []byte, want *twin) (reported bool) {
 		g := lookup.Get{User: []byte("key00001"), Seq: kv.MaxSeq}
 		r.Get(&g, false)
 		g.Release()
+		r.Tombstones().Cover(g.User, g.Seq)
 		return reported
 	}
 	for n, e := range want.entries {
@@ -224,6 +225,10 @@ func FuzzTableOpen(f *testing.F) {
 		fs := vfs.NewMem()
 		// Without checksums the fuzzer gets past them.
 		tw.write(f, fs, "t", WriterOptions{FormatVersion: version, BlockSize: 150, Checksum: checksum.None, Filter: filter.Bloom(10)})
+		f.Add(fileBytes(f, fs, "t"))
+		with := tw
+		with.tombstones = ranges("b", "key00005", 7, "key00003", "key00009", 5000)
+		with.write(f, fs, "t", WriterOptions{FormatVersion: version, BlockSize: 150, Checksum: checksum.None})
 		f.Add(fileBytes(f, fs, "t"))
 	}
 	f.Fuzz(func(t *testing.T, b []byte) { readAll(t, b, nil) })

@@ -1,7 +1,7 @@
 // The reading side of a table.
 //
 //  1. Whatever is read from the file is checked against its checksum before it is used, each time.
-//  2. Index and filter are read by Open and kept; they do not change, and any number of goroutines use them.
+//  2. Index, filter and range deletes are read by Open and kept; they do not change, and any number of goroutines use them.
 //  3. Data blocks go through the cache. Who gets a block holds a reference and releases it.
 //  4. Nothing here trusts a length from the file: handles lie in the file, and what a block says of its size is bounded.
 
@@ -22,6 +22,7 @@ import (
 	"github.com/ashlardb/ashlar/internal/compress"
 	"github.com/ashlardb/ashlar/internal/corrupt"
 	"github.com/ashlardb/ashlar/internal/kv"
+	"github.com/ashlardb/ashlar/internal/tombstone"
 	"github.com/ashlardb/ashlar/sstable/block"
 	"github.com/ashlardb/ashlar/vfs"
 )
@@ -64,6 +65,7 @@ type Reader struct {
 	index      index
 	filter     filter.Reader // nil: none, or not to be asked
 	filterSize int64
+	tombstones *tombstone.List
 	dict       []byte
 	seq        kv.Seq         // of every entry, when not 0
 	metas      []block.Handle // every block that is no data block, for VerifyChecksums
@@ -132,7 +134,11 @@ func (r *Reader) open(o *ReaderOptions) (err error) {
 		return err
 	}
 	if h, ok := names[metaRangeDel]; ok {
-		return corrupt.Unsupported(r.path, int64(h.Offset), "table with range deletions")
+		if err := r.readTombstones(h, tail); err != nil {
+			return err
+		}
+	} else if n := r.props.RangeDeletions; n > 0 {
+		return r.corrupt(r.foot.metaindex, "metaindex: no range deletes, and the properties count %d", n)
 	}
 	if h, ok := names[metaDictionary]; ok {
 		if r.dict, err = r.metaBlock(h, tail); err != nil {
@@ -181,8 +187,6 @@ func (r *Reader) readProperties(h block.Handle, tail []byte, o *ReaderOptions) e
 		return corrupt.Unsupported(r.path, int64(h.Offset), "table with "+format, args...)
 	}
 	switch {
-	case p.RangeDeletions > 0:
-		return unsupported("%d range deletions", p.RangeDeletions)
 	case p.IndexType > indexFirstKeys:
 		return unsupported("index of type %d", p.IndexType)
 	case p.Comparer != "" && p.Comparer != r.cmp.Name:
@@ -514,9 +518,9 @@ func (r *Reader) Properties() *Properties { return &r.props }
 // HasFilter tells whether Get asks a filter.
 func (r *Reader) HasFilter() bool { return r.filter != nil }
 
-// MemoryUsage is about how many bytes the reader keeps for index, filter and dictionary.
+// MemoryUsage is about how many bytes the reader keeps for index, filter, range deletes and dictionary.
 func (r *Reader) MemoryUsage() int64 {
-	n := r.index.bytes() + r.filterSize + int64(len(r.dict))
+	n := r.index.bytes() + r.filterSize + int64(len(r.dict)) + r.tombstones.Bytes()
 	if p, ok := r.filter.(*partitionedFilter); ok {
 		n += p.index.bytes()
 	}

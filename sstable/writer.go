@@ -21,6 +21,7 @@ import (
 	"github.com/ashlardb/ashlar/internal/corrupt"
 	"github.com/ashlardb/ashlar/internal/invariants"
 	"github.com/ashlardb/ashlar/internal/kv"
+	"github.com/ashlardb/ashlar/internal/tombstone"
 	"github.com/ashlardb/ashlar/sstable/block"
 	"github.com/ashlardb/ashlar/vfs"
 )
@@ -101,7 +102,8 @@ func (o *WriterOptions) setDefaults() error {
 	return nil
 }
 
-// Meta describes a finished table. Keys have their own memory.
+// Meta describes a finished table. Keys have their own memory. Largest is (end, MaxSeq, KindRangeDelete) if what is last
+// in the table is the excluded end of a range delete. Entries and Deletes count range deletes too.
 type Meta struct {
 	Size                     uint64
 	Smallest, Largest        kv.Key
@@ -139,6 +141,9 @@ type Writer struct {
 	handles  []block.Handle
 	waiting  bool
 	split    bool // a user key goes over from one block to the next
+
+	tombstones    []tombstone.Tombstone
+	tombstoneSize uint64 // about what they take
 
 	props Properties
 	meta  Meta
@@ -239,12 +244,12 @@ func (w *Writer) fail(err error) error {
 	return err
 }
 
-// Entries is how many entries were added.
-func (w *Writer) Entries() uint64 { return w.props.Entries }
+// Entries is how many entries and range deletes were added.
+func (w *Writer) Entries() uint64 { return w.props.Entries + uint64(len(w.tombstones)) }
 
 // EstimatedSize is about how large the file would be if it were finished now, without the filter.
 func (w *Writer) EstimatedSize() uint64 {
-	return w.off + uint64(w.data.Size()) + uint64(len(w.seps)) + 12*uint64(len(w.handles))
+	return w.off + uint64(w.data.Size()) + uint64(len(w.seps)) + 12*uint64(len(w.handles)) + w.tombstoneSize
 }
 
 // flushBlock stores the current data block.
@@ -408,12 +413,21 @@ func (w *Writer) finish() error {
 	} else {
 		w.foot.index = index
 	}
+	var ranges block.Handle
+	if len(w.tombstones) > 0 {
+		if ranges, err = w.writeBlock(w.rangeDeletes(), false); err != nil {
+			return err
+		}
+	}
 	w.describe()
 	h, err := w.writeBlock(p.encode(&w.data), false)
 	if err != nil {
 		return err
 	}
 	names = append(names, named{metaProperties, h})
+	if len(w.tombstones) > 0 {
+		names = append(names, named{metaRangeDel, ranges})
+	}
 	for _, n := range names {
 		meta.AddString(n.name, n.h.Append(nil))
 	}

@@ -11,7 +11,7 @@ import (
 //
 //  1. heap[0] is the entry that the caller stands on; its child is the only one that moves in a step onward.
 //  2. In forward direction every other child stands on its first entry after heap[0], in backward direction on its last
-//     entry before. A child that is not in the heap has run off that end.
+//     entry before, less what was skipped. A child that is not in the heap has run off that end.
 //  3. Order is by (internal key, position of the child), ascending forward, descending backward: a total order.
 //  4. best is 1 or 2 when that slot is known to come before the other one of them, 0 when not known. It stays true
 //     while only heap[0] changes in place.
@@ -114,6 +114,20 @@ func (m *Merge) Prev() *kv.Entry {
 		return nil
 	}
 	return m.replaceTop(m.children[m.heap[0].child].Prev())
+}
+
+// Child is the position, among those given to Init, of the iterator that has the entry which the caller stands on.
+func (m *Merge) Child() int { return m.heap[0].child }
+
+// SkipGE moves on from the entry that the caller stands on, and from what follows it of the same child before k, which is
+// behind the entry. The walk goes forward. When it turns, it may meet again what was left out.
+func (m *Merge) SkipGE(k kv.Key) *kv.Entry {
+	return m.replaceTop(m.children[m.heap[0].child].SeekGE(k, nil))
+}
+
+// SkipLT is SkipGE for a walk backward, to what is before k.
+func (m *Merge) SkipLT(k kv.Key) *kv.Entry {
+	return m.replaceTop(m.children[m.heap[0].child].SeekLT(k))
 }
 
 // Err returns the error that ended the walk.

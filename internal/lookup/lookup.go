@@ -42,6 +42,7 @@ type Get struct {
 	// CacheOnly makes tables answer from memory or not at all, and DontFillCache keeps what they read out of the cache.
 	CacheOnly, DontFillCache bool
 
+	cover    kv.Seq // see cover.go
 	pin      *cache.Value
 	gathered *gathered // nil without operands, so that they cost nothing to those who have none
 }
@@ -64,6 +65,9 @@ const maxKept = 64 << 10
 func (g *Get) Offer(t kv.Trailer, value []byte) (more bool) {
 	if t.Seq() > g.Seq {
 		return true
+	}
+	if t.Seq() < g.cover {
+		return !g.Covered()
 	}
 	g.Kind = t.Kind()
 	switch g.Kind {

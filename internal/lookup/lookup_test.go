@@ -46,6 +46,36 @@ func TestFirstVisibleVersionDecides(t *testing.T) {
 	}
 }
 
+func TestARangeDeleteHidesWhatIsOlder(t *testing.T) {
+	offer := func(g *Get, seqs ...kv.Seq) {
+		for _, s := range seqs {
+			if !g.Offer(kv.MakeTrailer(s, kv.KindValue), []byte("v")) {
+				return
+			}
+		}
+	}
+	g := Get{Seq: 9}
+	g.Cover(0)
+	require.False(t, g.Covered())
+	g.Cover(6)
+	g.Cover(4)
+	offer(&g, 12, 7, 3)
+	require.Equal(t, Found, g.State, "newer than the range delete")
+	require.True(t, g.Covered())
+	require.Equal(t, Found, g.State)
+
+	g = Get{Seq: 9}
+	g.Cover(6)
+	offer(&g, 5)
+	require.Equal(t, Deleted, g.State)
+
+	g = Get{Seq: 9}
+	g.Cover(6)
+	require.Equal(t, Pending, g.State)
+	require.True(t, g.Covered(), "nothing was offered, and nothing older counts")
+	require.Equal(t, Deleted, g.State)
+}
+
 func TestMergeTakesOperandsOldestFirst(t *testing.T) {
 	op := merge.StringAppend{Delimiter: ","}
 	for _, c := range []struct {

@@ -99,7 +99,7 @@ func sortedKeys[V any](m map[string]V) []string {
 // Do does an operation.
 func (e *Engine) Do(o Op) string {
 	switch o.Verb {
-	case Put, Delete, SingleDelete, Merge:
+	case Put, Delete, SingleDelete, DeleteRange, Merge:
 		return e.write(o)
 	case Batch:
 		return e.writeBatch(o)
@@ -209,6 +209,8 @@ func (e *Engine) write(o Op) string {
 		return answer(cf.Put(k, Expand(o.Arg(1)), writeOptions(o)))
 	case Delete:
 		return answer(cf.Delete(k, writeOptions(o)))
+	case DeleteRange:
+		return answer(cf.DeleteRange(k, []byte(o.Arg(1)), writeOptions(o)))
 	case Merge:
 		return answer(cf.Merge(k, Expand(o.Arg(1)), writeOptions(o)))
 	}
@@ -232,6 +234,8 @@ func (e *Engine) writeBatch(o Op) string {
 			err = b.Delete(cf, k)
 		case SingleDelete:
 			err = b.SingleDelete(cf, k)
+		case DeleteRange:
+			err = b.DeleteRange(cf, k, []byte(in.Arg(1)))
 		case Merge:
 			err = b.Merge(cf, k, Expand(in.Arg(1)))
 		case LogData:

@@ -36,6 +36,7 @@ var weights = []struct {
 	{300, func(g *generator) Op { return g.write(Put) }},
 	{80, func(g *generator) Op { return g.write(Delete) }},
 	{60, func(g *generator) Op { return g.write(SingleDelete) }},
+	{40, (*generator).deleteRange},
 	{150, func(g *generator) Op { return g.write(Merge) }},
 	{70, (*generator).batch},
 	{100, func(g *generator) Op { return g.get(Get, 1) }},
@@ -175,6 +176,27 @@ func (g *generator) point(v Verb, family, key string) Op {
 	return o
 }
 
+func (g *generator) deleteRange() Op {
+	o := g.ranged(g.family())
+	g.flags(&o)
+	return o
+}
+
+// ranged draws a range delete: most are short, some empty, some go over half of the keys.
+func (g *generator) ranged(family string) Op {
+	begin, end := g.key(), g.key()
+	if g.chance(60) {
+		n := g.rng.IntN(60)
+		begin, end = fmt.Sprintf("k%02d", n), fmt.Sprintf("k%02d", n+g.rng.IntN(6))
+	}
+	if g.twin.families[family].Compare(begin, end) > 0 {
+		begin, end = end, begin
+	}
+	o := Make(string(DeleteRange), []string{begin, end}, nil)
+	g.set(&o, family)
+	return o
+}
+
 func (g *generator) batch() Op {
 	o := Make(string(Batch), nil, nil)
 	for range g.rng.IntN(12) {
@@ -186,7 +208,11 @@ func (g *generator) batch() Op {
 		case 2:
 			o.Batch = append(o.Batch, Make(string(LogData), []string{"blob"}, nil))
 		default:
-			v := []Verb{Put, Put, Put, Delete, SingleDelete, Merge, Merge}[g.rng.IntN(7)]
+			v := []Verb{Put, Put, Put, Delete, SingleDelete, Merge, Merge, DeleteRange}[g.rng.IntN(8)]
+			if v == DeleteRange {
+				o.Batch = append(o.Batch, g.ranged(g.family()))
+				continue
+			}
 			o.Batch = append(o.Batch, g.point(v, g.family(), g.key()))
 			if v != SingleDelete {
 				continue

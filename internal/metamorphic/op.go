@@ -15,6 +15,7 @@ const (
 	Put          Verb = "put"           // [cf=F] key value [nowal] [sync]
 	Delete       Verb = "delete"        // [cf=F] key [nowal] [sync]
 	SingleDelete Verb = "single-delete" // [cf=F] key [nowal] [sync]
+	DeleteRange  Verb = "delete-range"  // [cf=F] begin end [nowal] [sync]
 	Merge        Verb = "merge"         // [cf=F] key operand [nowal] [sync]
 	Batch        Verb = "batch"         // [nowal] [sync] [set-data], and one write a line below it
 	Get          Verb = "get"           // [cf=F] [snap=S] key

@@ -76,13 +76,12 @@ func (r Run) compare(ops []Op, want []string) (f *Failure) {
 // Shrink returns a shorter list of operations that fails too, having tried at most tries of them. What runs beside in
 // the database may make a failure come and go: each list is tried twice.
 func (r Run) Shrink(ops []Op, tries int) ([]Op, *Failure) {
-	fails := func(ops []Op) *Failure {
+	return shrink(ops, tries, func(ops []Op) *Failure {
 		t := NewTwin()
 		var want []string
 		for _, o := range ops {
 			want = append(want, t.Do(o))
 		}
-		tries--
 		for range 2 {
 			if t.Broken {
 				break
@@ -92,6 +91,13 @@ func (r Run) Shrink(ops []Op, tries int) ([]Op, *Failure) {
 			}
 		}
 		return nil
+	})
+}
+
+func shrink(ops []Op, tries int, try func([]Op) *Failure) ([]Op, *Failure) {
+	fails := func(ops []Op) *Failure {
+		tries--
+		return try(ops)
 	}
 	worst := fails(ops)
 	if worst == nil {

@@ -59,7 +59,7 @@ func (t *Twin) reopen() {
 // Do does an operation.
 func (t *Twin) Do(o Op) string {
 	switch o.Verb {
-	case Put, Delete, SingleDelete, Merge:
+	case Put, Delete, SingleDelete, DeleteRange, Merge:
 		return t.write([]Op{o})
 	case Batch:
 		return t.write(o.Batch)
@@ -134,11 +134,14 @@ func (t *Twin) write(ops []Op) string {
 	return ok
 }
 
-// plan returns the writes of a batch: broken, if a SingleDelete among them breaks its contract, and there, if all of
-// their families are or were.
+// plan returns the writes of a batch: broken, if a SingleDelete among them breaks its contract or a range ends before it
+// begins, and there, if all of their families are or were.
 func (t *Twin) plan(ops []Op) (writes []model.Write, broken, there bool) {
 	var saved []int
-	kinds := map[Verb]model.Kind{Put: model.Put, Delete: model.Delete, SingleDelete: model.SingleDelete, Merge: model.Merge}
+	kinds := map[Verb]model.Kind{
+		Put: model.Put, Delete: model.Delete, SingleDelete: model.SingleDelete, DeleteRange: model.DeleteRange,
+		Merge: model.Merge,
+	}
 	for _, o := range ops {
 		switch o.Verb {
 		case SavePoint:
@@ -151,16 +154,20 @@ func (t *Twin) plan(ops []Op) (writes []model.Write, broken, there bool) {
 				writes = writes[:saved[len(saved)-1]]
 			}
 			saved = saved[:len(saved)-1]
-		case Put, Delete, SingleDelete, Merge:
+		case Put, Delete, SingleDelete, DeleteRange, Merge:
 			f := t.families[o.Family()]
 			if f == nil {
 				return nil, false, false
+			}
+			if o.Verb == DeleteRange && o.Arg(0) == o.Arg(1) {
+				continue // nothing is written
 			}
 			writes = append(writes, model.Write{Family: f, Kind: kinds[o.Verb], Key: o.Arg(0), Value: string(Expand(o.Arg(1)))})
 		}
 	}
 	for n, w := range writes {
-		broken = broken || w.Kind == model.SingleDelete && !w.Family.MaySingleDelete(w.Key, writes[:n])
+		broken = broken || w.Kind == model.SingleDelete && !w.Family.MaySingleDelete(w.Key, writes[:n]) ||
+			w.Kind == model.DeleteRange && w.Family.Compare(w.Key, w.Value) > 0
 	}
 	return writes, broken, true
 }

@@ -12,7 +12,8 @@ const (
 	Put Kind = iota
 	Delete
 	SingleDelete
-	Merge // RocksDB's StringAppendOperator with a comma
+	DeleteRange // from Key (included) to Value (excluded)
+	Merge       // RocksDB's StringAppendOperator with a comma
 )
 
 // Write is one write of a batch.
@@ -21,6 +22,12 @@ type Write struct {
 	Kind   Kind
 	Key    string
 	Value  string
+}
+
+// rangeDelete is what one DeleteRange left.
+type rangeDelete struct {
+	seq        uint64
+	begin, end string
 }
 
 // version is what one write left.
@@ -36,6 +43,7 @@ type Family struct {
 	// Reverse turns the order of keys round.
 	Reverse bool
 	keys    map[string][]version // oldest first
+	ranges  []rangeDelete        // oldest first
 }
 
 // DB is a database. Make one with New.
@@ -74,6 +82,10 @@ func (d *DB) Seq() uint64 { return d.seq }
 func (d *DB) Apply(writes []Write) {
 	for _, w := range writes {
 		d.seq++
+		if w.Kind == DeleteRange {
+			w.Family.ranges = append(w.Family.ranges, rangeDelete{d.seq, w.Key, w.Value})
+			continue
+		}
 		w.Family.keys[w.Key] = append(w.Family.keys[w.Key], version{d.seq, w.Kind, w.Value})
 	}
 }
@@ -108,10 +120,15 @@ func count(puts int, k Kind) int {
 
 // Get returns what a reader at seq sees of key.
 func (f *Family) Get(key string, seq uint64) (value string, ok bool) {
+	var last uint64 // the number of the version before
 	for _, v := range f.keys[key] {
 		if v.seq > seq {
 			break
 		}
+		if f.covered(key, last, v.seq) {
+			value, ok = "", false
+		}
+		last = v.seq
 		switch {
 		case v.kind == Merge && ok:
 			value += "," + v.value
@@ -121,7 +138,17 @@ func (f *Family) Get(key string, seq uint64) (value string, ok bool) {
 			value, ok = "", false
 		}
 	}
+	if f.covered(key, last, seq) {
+		return "", false
+	}
 	return value, ok
+}
+
+// covered says whether a range delete between two numbers hides key.
+func (f *Family) covered(key string, after, seq uint64) bool {
+	return slices.ContainsFunc(f.ranges, func(r rangeDelete) bool {
+		return r.seq > after && r.seq <= seq && f.Compare(r.begin, key) <= 0 && f.Compare(key, r.end) < 0
+	})
 }
 
 // Compare compares two keys in the family's order.

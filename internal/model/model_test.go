@@ -69,6 +69,31 @@ func TestASingleDeleteNeedsAtMostOnePutSinceTheLastOne(t *testing.T) {
 	require.True(t, f.MaySingleDelete("a", []Write{{f, SingleDelete, "a", ""}}))
 }
 
+func TestARangeDeleteHidesWhatIsOlderFromThoseWhoComeLater(t *testing.T) {
+	d := New()
+	for _, reverse := range []bool{false, true} {
+		f := d.Create("f", reverse)
+		from, to := "b", "d"
+		if reverse {
+			from, to = "c", "a"
+		}
+		start := d.Seq()
+		d.Apply([]Write{{f, Put, "a", "1"}, {f, Put, "b", "2"}, {f, Put, "c", "3"}, {f, Put, "d", "4"}})
+		d.Apply([]Write{{f, DeleteRange, from, to}, {f, Put, "c", "5"}})
+		require.Equal(t, 4, len(f.Entries(start+4, nil, nil)))
+		_, ok := f.Get("b", start+4)
+		require.True(t, ok)
+		_, ok = f.Get("b", start+5)
+		require.False(t, ok)
+		_, ok = f.Get("c", start+5)
+		require.False(t, ok)
+		v, _ := f.Get("c", start+6)
+		require.Equal(t, "5", v)
+		_, ok = f.Get(to, start+6)
+		require.True(t, ok)
+	}
+}
+
 func TestAMergeGoesBehindWhatThereIs(t *testing.T) {
 	d := New()
 	f := d.Family("default")
