@@ -19,19 +19,19 @@ var ErrNotCached = errors.New("block is not in the cache")
 // The walk is straight: filter, index, block, entry. It builds no iterator and allocates nothing when the block is
 // cached; the block's walk lives on this stack.
 func (r *Reader) Get(g *lookup.Get, skipFilter bool) error {
-	if f := r.filter; f != nil && !skipFilter && !f.MayContain(g.User) {
-		if r.stats != nil {
-			r.stats.FilterNo.Add(1)
+	how := fetch{cacheOnly: g.CacheOnly, dontFill: g.DontFillCache}
+	if !skipFilter {
+		if yes, err := r.mayHaveKey(g.User, how); !yes || err != nil {
+			return err
 		}
-		return nil
 	}
 	if r.cmp.IsBytewise() {
 		var it block.Iter
-		return r.get(g, &it)
+		return r.get(g, &it, how)
 	}
 	// Other orders have keys built while they are compared; the pool keeps the buffers.
 	it := blockIters.Get().(*block.Iter)
-	err := r.get(g, it)
+	err := r.get(g, it, how)
 	it.Drop()
 	blockIters.Put(it)
 	return err
@@ -39,49 +39,60 @@ func (r *Reader) Get(g *lookup.Get, skipFilter bool) error {
 
 var blockIters = sync.Pool{New: func() any { return new(block.Iter) }}
 
-func (r *Reader) get(g *lookup.Get, it *block.Iter) error {
+func (r *Reader) get(g *lookup.Get, it *block.Iter, how fetch) error {
 	k := kv.SeekKey(g.User, g.Seq)
-	for n := r.index.seek(k); n < r.index.len(); n++ {
-		h := r.index.handles[n]
-		v, err := r.blockFor(g, h)
+	if !r.twoLevel {
+		_, err := r.getIn(g, &k, &r.index, it, how)
+		return err
+	}
+	for p := r.index.seek(k); p < r.index.len(); p++ {
+		var x index
+		v, err := r.partition(p, &x, how)
 		if err != nil {
 			return err
 		}
-		if err := it.Init(r.cmp, v.Bytes(), r.seq); err != nil {
-			v.Release()
-			return r.blockError(h, err)
-		}
-		before := g.Operands()
-		t, value, found, more := it.Find(k)
-		for found {
-			if !g.Offer(t, value) || t == 0 {
-				hold(g, v, before)
-				return nil
-			}
-			k.Trailer = t - 1
-			t, value, found, more = it.Find(k)
-		}
-		hold(g, v, before)
-		if err := it.Err(); err != nil {
-			return r.blockError(h, err)
-		}
-		// Older versions are in the next block only if this one ends inside the key.
-		if !more || r.index.userKeys || r.cmp.CompareUser(r.index.user(n), g.User) != 0 {
-			return nil
+		more, err := r.getIn(g, &k, &x, it, how)
+		v.Release()
+		if !more || err != nil {
+			return err
 		}
 	}
 	return nil
 }
 
-// blockFor returns a data block as g wants it read.
-func (r *Reader) blockFor(g *lookup.Get, h block.Handle) (*cache.Value, error) {
-	if g.CacheOnly {
-		if v := r.cache.Get(cache.Key{ID: r.id, Offset: h.Offset}); v != nil {
-			return v, nil
+// getIn is get in the blocks that x names, from the version k of the key on. more says that the next ones may have older
+// versions, from k on.
+func (r *Reader) getIn(g *lookup.Get, k *kv.Key, x *index, it *block.Iter, how fetch) (more bool, err error) {
+	for n := x.seek(*k); n < x.len(); n++ {
+		h := x.handles[n]
+		v, err := r.block(h, dataBlock, how)
+		if err != nil {
+			return false, err
 		}
-		return nil, ErrNotCached
+		if err := it.Init(r.cmp, v.Bytes(), r.seq); err != nil {
+			v.Release()
+			return false, r.blockError(h, err)
+		}
+		before := g.Operands()
+		t, value, found, more := it.Find(*k)
+		for found {
+			if !g.Offer(t, value) || t == 0 {
+				hold(g, v, before)
+				return false, nil
+			}
+			k.Trailer = t - 1
+			t, value, found, more = it.Find(*k)
+		}
+		hold(g, v, before)
+		if err := it.Err(); err != nil {
+			return false, r.blockError(h, err)
+		}
+		// Older versions are in the next block only if this one ends inside the key.
+		if !more || x.userKeys || r.cmp.CompareUser(x.user(n), g.User) != 0 {
+			return false, nil
+		}
 	}
-	return r.block(h, !g.DontFillCache)
+	return true, nil
 }
 
 // hold gives v's reference to g if g's value lies in it, or operands beyond those that g had before.

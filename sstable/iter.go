@@ -1,8 +1,8 @@
 // The walk over a table.
 //
-//  1. n is the data block that the iterator stands in; -1 is before the first and len(index) behind the last.
-//  2. it walks block n when loaded is set. What it walks lies in v, a block of the cache that the iterator holds; or, past
-//     the cache, in window or own, which only the next load overwrites.
+//  1. The iterator stands before the first data block, in the one that its cursor is on, or behind the last.
+//  2. it walks the block at when loaded is set, which is the cursor's. What it walks lies in v, a block of the cache that the
+//     iterator holds; or, past the cache, in window or own, which only the next load overwrites.
 //  3. A damaged block ends the walk where it is: nothing is skipped. First, Last and the seeks try again.
 
 package sstable
@@ -25,6 +25,8 @@ type IterOptions struct {
 	Readahead int
 	// CacheOnly ends the walk with ErrNotCached rather than read the file.
 	CacheOnly bool
+	// SkipFilter leaves the filter unasked by seeks with a prefix.
+	SkipFilter bool
 	// Context, if set, is looked at before each block that the file is read for, and its error ends the walk.
 	Context context.Context
 }
@@ -37,11 +39,14 @@ const (
 	maxReadahead          = 256 << 10
 )
 
-// Iterator walks a table's entries. It implements kv.Iterator. The prefix of a seek is of no use to it.
+// Iterator walks a table's entries. It implements kv.Iterator. A seek with a prefix ends at once where the table's filter
+// says that no key has it.
 type Iterator struct {
 	r      *Reader
 	o      IterOptions
-	n      int
+	where  place
+	cursor cursor
+	at     block.Handle // the block that was loaded last
 	loaded bool
 	err    error
 	it     block.Iter
@@ -55,12 +60,22 @@ type Iterator struct {
 	ahead    int    // how far to read ahead
 }
 
+// place is where an iterator stands.
+type place uint8
+
+const (
+	beforeFirst place = iota
+	inside
+	behindLast
+)
+
 var iterators = sync.Pool{New: func() any { return new(Iterator) }}
 
 // NewIter returns an iterator, which must be closed before the reader is.
 func (r *Reader) NewIter(o IterOptions) *Iterator {
 	i := iterators.Get().(*Iterator)
-	i.r, i.o, i.n = r, o, -1
+	i.r, i.o, i.where, i.at = r, o, beforeFirst, block.Handle{}
+	i.cursor.init(r, fetch{cacheOnly: o.CacheOnly, dontFill: o.DontFillCache || o.Readahead > 0})
 	i.ahead = firstReadahead
 	return i
 }
@@ -72,6 +87,8 @@ func (i *Iterator) Close() error {
 	}
 	err := i.err
 	i.unload()
+	i.cursor.release()
+	i.cursor.r, i.cursor.x = nil, nil
 	i.r, i.err, i.o = nil, nil, IterOptions{}
 	i.window, i.windowAt, i.misses = i.window[:0], 0, 0
 	if cap(i.window)+cap(i.own)+cap(i.joined) <= 2*maxReadahead {
@@ -99,21 +116,22 @@ func (i *Iterator) fail(err error) *kv.Entry {
 	return nil
 }
 
-// move makes block n the one that it walks.
-func (i *Iterator) move(n int) (ok bool) {
-	if i.loaded && i.n == n {
+// load makes the cursor's block the one that it walks.
+func (i *Iterator) load() (ok bool) {
+	i.where = inside
+	h := i.cursor.handle()
+	if i.loaded && i.at == h {
 		return true
 	}
-	step := n - i.n
+	follows := h.Offset == i.at.Offset+i.at.Size+block.TrailerSize
 	i.unload()
-	i.n = n
-	h := i.r.index.handles[n]
+	i.at = h
 	var b []byte
 	var err error
 	if i.o.Readahead > 0 {
 		b, err = i.read(h)
 	} else {
-		b, err = i.cached(h, step)
+		b, err = i.cached(h, follows)
 	}
 	if err == nil {
 		if err = i.it.Init(i.r.cmp, b, i.r.seq); err != nil {
@@ -128,8 +146,8 @@ func (i *Iterator) move(n int) (ok bool) {
 	return true
 }
 
-// cached gets a block through the cache, and reads ahead once the blocks before were not there.
-func (i *Iterator) cached(h block.Handle, step int) ([]byte, error) {
+// cached gets a block through the cache, and reads ahead once the blocks before, which it follows, were not there.
+func (i *Iterator) cached(h block.Handle, follows bool) ([]byte, error) {
 	r := i.r
 	v := r.cache.Get(cache.Key{ID: r.id, Offset: h.Offset})
 	if v == nil {
@@ -141,13 +159,13 @@ func (i *Iterator) cached(h block.Handle, step int) ([]byte, error) {
 				return nil, err
 			}
 		}
-		if step != 1 {
+		if !follows {
 			i.misses = 0
 		}
 		i.misses++
 		if i.misses <= missesBeforeReadahead {
 			var err error
-			if v, err = r.load(h, !i.o.DontFillCache); err != nil {
+			if v, err = r.load(h, dataBlock, fetch{dontFill: i.o.DontFillCache}); err != nil {
 				return nil, err
 			}
 		} else {
@@ -158,7 +176,7 @@ func (i *Iterator) cached(h block.Handle, step int) ([]byte, error) {
 				i.ahead = min(2*i.ahead, maxReadahead)
 			}
 			var err error
-			if v, err = r.admit(i.stored(h), h, !i.o.DontFillCache); err != nil {
+			if v, err = r.admit(i.stored(h), h, dataBlock, fetch{dontFill: i.o.DontFillCache}); err != nil {
 				return nil, err
 			}
 		}
@@ -228,18 +246,27 @@ func (i *Iterator) slide(h block.Handle, n int) error {
 	return nil
 }
 
+// stand goes to the cursor's block, or to the end, if the cursor has none; ok is what the cursor told.
+func (i *Iterator) stand(ok bool, err error, end place) bool {
+	switch {
+	case err != nil:
+		i.fail(err)
+	case !ok:
+		i.unload()
+		i.where = end
+	default:
+		return i.load()
+	}
+	return false
+}
+
 // forward returns e, or the first entry of the blocks after this one when e is nil and nothing is wrong.
 func (i *Iterator) forward(e *kv.Entry) *kv.Entry {
 	for e == nil {
 		if err := i.it.Err(); err != nil {
-			return i.fail(i.r.blockError(i.r.index.handles[i.n], err))
+			return i.fail(i.r.blockError(i.at, err))
 		}
-		if i.n+1 >= i.r.index.len() {
-			i.unload()
-			i.n = i.r.index.len()
-			return nil
-		}
-		if !i.move(i.n + 1) {
+		if ok, err := i.cursor.next(); !i.stand(ok, err, behindLast) {
 			return nil
 		}
 		e = i.it.First()
@@ -251,14 +278,9 @@ func (i *Iterator) forward(e *kv.Entry) *kv.Entry {
 func (i *Iterator) backward(e *kv.Entry) *kv.Entry {
 	for e == nil {
 		if err := i.it.Err(); err != nil {
-			return i.fail(i.r.blockError(i.r.index.handles[i.n], err))
+			return i.fail(i.r.blockError(i.at, err))
 		}
-		if i.n <= 0 {
-			i.unload()
-			i.n = -1
-			return nil
-		}
-		if !i.move(i.n - 1) {
+		if ok, err := i.cursor.prev(); !i.stand(ok, err, beforeFirst) {
 			return nil
 		}
 		e = i.it.Last()
@@ -269,7 +291,7 @@ func (i *Iterator) backward(e *kv.Entry) *kv.Entry {
 // First implements kv.Iterator.
 func (i *Iterator) First() *kv.Entry {
 	i.err = nil
-	if i.r.index.len() == 0 || !i.move(0) {
+	if ok, err := i.cursor.first(); !i.stand(ok, err, behindLast) {
 		return nil
 	}
 	return i.forward(i.it.First())
@@ -278,23 +300,22 @@ func (i *Iterator) First() *kv.Entry {
 // Last implements kv.Iterator.
 func (i *Iterator) Last() *kv.Entry {
 	i.err = nil
-	n := i.r.index.len()
-	if n == 0 || !i.move(n-1) {
+	if ok, err := i.cursor.last(); !i.stand(ok, err, beforeFirst) {
 		return nil
 	}
 	return i.backward(i.it.Last())
 }
 
 // SeekGE implements kv.Iterator.
-func (i *Iterator) SeekGE(k kv.Key, _ []byte) *kv.Entry {
+func (i *Iterator) SeekGE(k kv.Key, prefix []byte) *kv.Entry {
 	i.err = nil
-	n := i.r.index.seek(k)
-	if n == i.r.index.len() {
-		i.unload()
-		i.n = n
-		return nil
+	if prefix != nil && !i.o.SkipFilter {
+		if yes, err := i.r.mayHavePrefix(k.User, prefix, i.cursor.how); !yes || err != nil {
+			i.stand(false, err, behindLast)
+			return nil
+		}
 	}
-	if !i.move(n) {
+	if ok, err := i.cursor.seek(k); !i.stand(ok, err, behindLast) {
 		return nil
 	}
 	return i.forward(i.it.SeekGE(k))
@@ -303,11 +324,11 @@ func (i *Iterator) SeekGE(k kv.Key, _ []byte) *kv.Entry {
 // SeekLT implements kv.Iterator.
 func (i *Iterator) SeekLT(k kv.Key) *kv.Entry {
 	i.err = nil
-	n := i.r.index.seek(k)
-	if n == i.r.index.len() {
+	ok, err := i.cursor.seek(k)
+	if !ok && err == nil {
 		return i.Last()
 	}
-	if !i.move(n) {
+	if !i.stand(ok, err, behindLast) {
 		return nil
 	}
 	return i.backward(i.it.SeekLT(k))
@@ -321,7 +342,7 @@ func (i *Iterator) Next() *kv.Entry {
 		}
 		return i.forward(nil)
 	}
-	if i.err != nil || i.n >= 0 || i.r.index.len() == 0 {
+	if i.err != nil || i.where != beforeFirst {
 		return nil
 	}
 	return i.First()
@@ -335,7 +356,7 @@ func (i *Iterator) Prev() *kv.Entry {
 		}
 		return i.backward(nil)
 	}
-	if i.err != nil || i.n < 0 {
+	if i.err != nil || i.where != behindLast {
 		return nil
 	}
 	return i.Last()

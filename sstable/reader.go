@@ -1,25 +1,21 @@
 // The reading side of a table.
 //
 //  1. Whatever is read from the file is checked against its checksum before it is used, each time.
-//  2. Index, filter and range deletes are read by Open and kept; they do not change, and any number of goroutines use them.
-//  3. Data blocks go through the cache. Who gets a block holds a reference and releases it.
+//  2. Index, filter and range deletes are read by Open and kept, of partitioned ones the upper level; they do not change, and
+//     any number of goroutines use them.
+//  3. Data blocks and partitions go through the cache. Who gets a block holds a reference and releases it.
 //  4. Nothing here trusts a length from the file: handles lie in the file, and what a block says of its size is bounded.
 
 package sstable
 
 import (
 	"context"
-	"encoding/binary"
 	"errors"
-	"io"
-	"strings"
 	"sync"
 	"sync/atomic"
 
 	"github.com/ashlardb/ashlar/filter"
 	"github.com/ashlardb/ashlar/internal/cache"
-	"github.com/ashlardb/ashlar/internal/checksum"
-	"github.com/ashlardb/ashlar/internal/compress"
 	"github.com/ashlardb/ashlar/internal/corrupt"
 	"github.com/ashlardb/ashlar/internal/kv"
 	"github.com/ashlardb/ashlar/internal/tombstone"
@@ -41,6 +37,8 @@ type ReaderOptions struct {
 	Comparer *kv.Comparer
 	// Filter reads the table's filter if it is stored under its name; built-in filters are read without it.
 	Filter filter.Policy
+	// PrefixExtractor, if the table's has the same name, allows to ask the filter for prefixes.
+	PrefixExtractor kv.SliceTransform
 	// Cache holds data blocks; nil keeps none.
 	Cache *cache.Cache
 	// LargestSeq is the largest sequence number of the file in the manifest. It counts for ingested tables only.
@@ -62,9 +60,9 @@ type Reader struct {
 
 	foot       footer
 	props      Properties
-	index      index
-	filter     filter.Reader // nil: none, or not to be asked
-	filterSize int64
+	index      index // of data blocks, or, when twoLevel, of the index's partitions
+	twoLevel   bool
+	filter     tableFilter
 	tombstones *tombstone.List
 	dict       []byte
 	seq        kv.Seq         // of every entry, when not 0
@@ -203,31 +201,15 @@ func (r *Reader) readProperties(h block.Handle, tail []byte, o *ReaderOptions) e
 	return nil
 }
 
-// readIndex reads the index, both levels of it if there are two.
+// readIndex reads the index, or, of two levels, the upper one: its partitions come through the cache.
 func (r *Reader) readIndex(h block.Handle, tail []byte) error {
 	b, err := r.metaBlock(h, tail)
 	if err != nil {
 		return err
 	}
-	r.index = index{cmp: r.cmp, userKeys: r.props.IndexKeyIsUserKey}
-	firstKeys := r.props.IndexType == indexFirstKeys
-	if r.props.IndexType != indexTwoLevel {
-		err = r.readHandles(&r.index, b, h, firstKeys)
-	} else {
-		top := index{cmp: r.cmp, userKeys: r.props.IndexKeyIsUserKey}
-		if err = r.readHandles(&top, b, h, false); err != nil {
-			return err
-		}
-		for _, part := range top.handles {
-			if b, err = r.metaBlock(part, tail); err != nil {
-				return err
-			}
-			if err = r.readHandles(&r.index, b, part, false); err != nil {
-				return err
-			}
-			r.metas = append(r.metas, part)
-		}
-	}
+	r.index.reset(r.cmp, r.props.IndexKeyIsUserKey)
+	r.twoLevel = r.props.IndexType == indexTwoLevel
+	err = r.readHandles(&r.index, b, h, r.props.IndexType == indexFirstKeys)
 	r.index.finish()
 	r.metas = append(r.metas, h)
 	return err
@@ -250,82 +232,6 @@ func (r *Reader) readHandles(x *index, b []byte, h block.Handle, firstKeys bool)
 	return nil
 }
 
-// readFilter opens the table's filter, if there is one that can be opened. A filter that is stored under an unknown
-// name, or is not made of whole keys, is as good as none.
-func (r *Reader) readFilter(names map[string]block.Handle, tail []byte, o *ReaderOptions) error {
-	if !r.props.WholeKeyFiltering {
-		return nil
-	}
-	for name, h := range names {
-		stored, whole := strings.CutPrefix(name, metaFullFilter)
-		if !whole {
-			var parts bool
-			if stored, parts = strings.CutPrefix(name, metaPartitionedFilter); !parts {
-				continue
-			}
-		}
-		policy := o.Filter
-		if policy == nil || policy.Name() != stored {
-			var known bool
-			if policy, known = filter.Known(stored); !known {
-				continue
-			}
-		}
-		if whole {
-			f, err := r.openFilter(policy, h, tail)
-			r.filter = f
-			return err
-		}
-		b, err := r.metaBlock(h, tail)
-		if err != nil {
-			return err
-		}
-		p := &partitionedFilter{index: index{cmp: r.cmp, userKeys: r.props.IndexKeyIsUserKey}}
-		if err := r.readHandles(&p.index, b, h, false); err != nil {
-			return err
-		}
-		for _, part := range p.index.handles {
-			f, err := r.openFilter(policy, part, tail)
-			if err != nil {
-				return err
-			}
-			p.parts = append(p.parts, f)
-			r.metas = append(r.metas, part)
-		}
-		p.index.finish()
-		if len(p.parts) > 0 {
-			r.filter = p
-		}
-		return nil
-	}
-	return nil
-}
-
-func (r *Reader) openFilter(p filter.Policy, h block.Handle, tail []byte) (filter.Reader, error) {
-	b, err := r.metaBlock(h, tail)
-	if err != nil {
-		return nil, err
-	}
-	f, err := p.Open(b)
-	if err != nil {
-		return nil, r.corrupt(h, "filter: %w", err)
-	}
-	r.filterSize += int64(len(b))
-	return f, nil
-}
-
-// partitionedFilter is a filter in parts, each for the keys up to its entry in the index; the last one's entry may be
-// below the last keys.
-type partitionedFilter struct {
-	index index
-	parts []filter.Reader
-}
-
-func (p *partitionedFilter) MayContain(key []byte) bool {
-	n := p.index.seek(kv.SeekKey(key, kv.MaxSeq))
-	return p.parts[min(n, len(p.parts)-1)].MayContain(key)
-}
-
 func (r *Reader) corrupt(h block.Handle, format string, args ...any) error {
 	return corrupt.At(r.path, int64(h.Offset), format, args...)
 }
@@ -339,190 +245,20 @@ func (r *Reader) blockError(h block.Handle, err error) error {
 	return r.corrupt(h, "data block: %w", err)
 }
 
-// readAt fills b from the file.
-func (r *Reader) readAt(b []byte, off int64) error {
-	n, err := r.f.ReadAt(b, off)
-	if n == len(b) {
-		return nil
-	}
-	if err == nil || err == io.EOF {
-		return corrupt.At(r.path, off, "file of %d bytes ends inside a read of %d", r.size, len(b))
-	}
-	return err
-}
-
-// stored returns a block as it is in the file, with its trailer, out of tail if it lies there.
-func (r *Reader) stored(h block.Handle, tail []byte) ([]byte, error) {
-	n := int64(h.Size) + block.TrailerSize
-	if at := int64(h.Offset) - (r.size - int64(len(tail))); at >= 0 {
-		return tail[at : at+n], nil
-	}
-	b := make([]byte, n)
-	return b, r.readAt(b, int64(h.Offset))
-}
-
-// verify checks the trailer of a stored block.
-func (r *Reader) verify(raw []byte, h block.Handle) error {
-	if r.foot.sum == checksum.None {
-		return nil
-	}
-	got := binary.LittleEndian.Uint32(raw[h.Size+1:])
-	if want := r.foot.checksum(raw[:h.Size], raw[h.Size], h.Offset); got != want {
-		return r.corrupt(h, "block of %d bytes has the checksum %08x, want %08x", h.Size, got, want)
-	}
-	return nil
-}
-
-// length is how long the stored block will be, or -1 when it does not tell.
-func (r *Reader) length(raw []byte, h block.Handle) (int, error) {
-	n, err := compress.DecompressedLen(raw[h.Size], r.foot.version, raw[:h.Size])
-	if err != nil {
-		return 0, r.inflateError(h, err)
-	}
-	if n == 0 && raw[h.Size] != 0 {
-		return 0, r.corrupt(h, "block: nothing, compressed")
-	}
-	return n, nil
-}
-
-func (r *Reader) inflateError(h block.Handle, err error) error {
-	if errors.Is(err, corrupt.ErrNotSupported) {
-		return corrupt.Unsupported(r.path, int64(h.Offset), "block: %w", err)
-	}
-	return r.corrupt(h, "block: %w", err)
-}
-
-// inflate returns the block that is stored as raw, which was verified. It is raw itself when it is not compressed, else
-// it is written over buf, which may be nil.
-func (r *Reader) inflate(buf, raw []byte, h block.Handle, dict []byte) ([]byte, error) {
-	if raw[h.Size] == 0 {
-		return raw[:h.Size:h.Size], nil
-	}
-	n, err := r.length(raw, h)
-	if err != nil {
-		return nil, err
-	}
-	if n < 0 {
-		buf, err = compress.Decompress(raw[h.Size], r.foot.version, raw[:h.Size], dict)
-	} else {
-		if cap(buf) < n {
-			buf = make([]byte, n)
-		}
-		buf = buf[:n]
-		err = compress.DecompressInto(buf, raw[h.Size], r.foot.version, raw[:h.Size], dict)
-	}
-	if err != nil {
-		return nil, r.inflateError(h, err)
-	}
-	return buf, nil
-}
-
-// metaBlock returns the block at h, which is no data block. It shares no memory with tail.
-func (r *Reader) metaBlock(h block.Handle, tail []byte) ([]byte, error) {
-	raw, err := r.stored(h, tail)
-	if err != nil {
-		return nil, err
-	}
-	if err := r.verify(raw, h); err != nil {
-		return nil, err
-	}
-	b, err := r.inflate(nil, raw, h, nil)
-	if err == nil && raw[h.Size] == 0 {
-		b = append(make([]byte, 0, len(b)), b...)
-	}
-	return b, err
-}
-
-// maxScratch is the largest buffer that goes back to the pool.
-const maxScratch = 256 << 10
-
-var scratch = sync.Pool{New: func() any { return new([]byte) }}
-
-// block returns a data block with one reference, from the cache or from the file.
-func (r *Reader) block(h block.Handle, fill bool) (*cache.Value, error) {
-	if v := r.cache.Get(cache.Key{ID: r.id, Offset: h.Offset}); v != nil {
-		return v, nil
-	}
-	return r.load(h, fill)
-}
-
-// load reads a data block from the file.
-func (r *Reader) load(h block.Handle, fill bool) (*cache.Value, error) {
-	s := scratch.Get().(*[]byte)
-	n := int(h.Size) + block.TrailerSize
-	if cap(*s) < n {
-		*s = make([]byte, n)
-	}
-	raw := (*s)[:n]
-	err := r.readAt(raw, int64(h.Offset))
-	var v *cache.Value
-	if err == nil {
-		r.count(1, n)
-		v, err = r.admit(raw, h, fill)
-	}
-	if n <= maxScratch {
-		scratch.Put(s)
-	}
-	return v, err
-}
-
-func (r *Reader) count(blocks, bytes int) {
-	if r.stats != nil {
-		r.stats.BlocksRead.Add(uint64(blocks))
-		r.stats.BytesRead.Add(uint64(bytes))
-	}
-}
-
-// admit makes a value of the cache out of a stored data block, and puts it into the cache if fill is set.
-func (r *Reader) admit(raw []byte, h block.Handle, fill bool) (*cache.Value, error) {
-	if err := r.verify(raw, h); err != nil {
-		return nil, err
-	}
-	n, err := r.length(raw, h)
-	if err != nil {
-		return nil, err
-	}
-	var v *cache.Value
-	if n >= 0 {
-		v = r.cache.Alloc(n)
-		if err := compress.DecompressInto(v.Bytes(), raw[h.Size], r.foot.version, raw[:h.Size], r.dict); err != nil {
-			v.Release()
-			return nil, r.inflateError(h, err)
-		}
-	} else {
-		b, err := compress.Decompress(raw[h.Size], r.foot.version, raw[:h.Size], r.dict)
-		if err != nil {
-			return nil, r.inflateError(h, err)
-		}
-		v = r.cache.Alloc(len(b))
-		copy(v.Bytes(), b)
-	}
-	if block.Apart(v.Bytes()) {
-		b, err := block.Join(nil, v.Bytes())
-		v.Release()
-		if err != nil {
-			return nil, r.blockError(h, err)
-		}
-		v = r.cache.Alloc(len(b))
-		copy(v.Bytes(), b)
-	}
-	if fill {
-		r.cache.Set(cache.Key{ID: r.id, Offset: h.Offset}, v)
-	}
-	return v, nil
-}
-
 // Properties returns what the table says about itself. It must not be changed.
 func (r *Reader) Properties() *Properties { return &r.props }
 
 // HasFilter tells whether Get asks a filter.
-func (r *Reader) HasFilter() bool { return r.filter != nil }
+func (r *Reader) HasFilter() bool {
+	return r.filter.there() && (r.filter.whole || r.filter.prefix != nil)
+}
 
-// MemoryUsage is about how many bytes the reader keeps for index, filter, range deletes and dictionary.
+// MemoryUsage is about how many bytes the reader keeps for index, filter, range deletes and dictionary. Partitions are the
+// cache's.
 func (r *Reader) MemoryUsage() int64 {
-	n := r.index.bytes() + r.filterSize + int64(len(r.dict)) + r.tombstones.Bytes()
-	if p, ok := r.filter.(*partitionedFilter); ok {
-		n += p.index.bytes()
+	n := r.index.bytes() + r.filter.parts.bytes() + int64(len(r.dict)) + r.tombstones.Bytes()
+	if r.filter.full != nil {
+		n += r.filter.size
 	}
 	return n
 }
@@ -530,22 +266,30 @@ func (r *Reader) MemoryUsage() int64 {
 // Size is the length of the file.
 func (r *Reader) Size() int64 { return r.size }
 
-// ApproximateOffset is about where in the file the user key would be: the start of its data block.
+// ApproximateOffset is about where in the file the user key would be: the start of its data block. What cannot be read of
+// the index counts as the end of the data.
 func (r *Reader) ApproximateOffset(user []byte) uint64 {
-	if n := r.index.seek(kv.SeekKey(user, kv.MaxSeq)); n < r.index.len() {
-		return r.index.handles[n].Offset
+	var c cursor
+	c.init(r, fetch{})
+	defer c.release()
+	if ok, err := c.seek(kv.SeekKey(user, kv.MaxSeq)); ok && err == nil {
+		return c.handle().Offset
 	}
-	if n := r.index.len(); n > 0 {
-		h := r.index.handles[n-1]
+	if ok, err := c.last(); ok && err == nil {
+		h := c.handle()
 		return h.Offset + h.Size + block.TrailerSize
 	}
-	return 0
+	return r.props.DataSize
 }
 
 // VerifyChecksums reads the whole table from the file, past the cache: every block's checksum, and the order and form
 // of every entry.
 func (r *Reader) VerifyChecksums(ctx context.Context) error {
-	for _, h := range r.metas {
+	metas := append(r.metas[:len(r.metas):len(r.metas)], r.filter.parts.handles...)
+	if r.twoLevel {
+		metas = append(metas, r.index.handles...)
+	}
+	for _, h := range metas {
 		raw, err := r.stored(h, nil)
 		if err != nil {
 			return err
@@ -559,7 +303,7 @@ func (r *Reader) VerifyChecksums(ctx context.Context) error {
 	var last []byte
 	for e := i.First(); e != nil; e = i.Next() {
 		if k, ok := kv.ParseKey(last); ok && r.cmp.CompareKeys(k, e.Key) >= 0 {
-			return r.corrupt(r.index.handles[i.n], "data block: %v does not come after %v", e.Key, k)
+			return r.corrupt(i.at, "data block: %v does not come after %v", e.Key, k)
 		}
 		if err := ctx.Err(); err != nil {
 			return err
