@@ -196,7 +196,7 @@ func (d *DB) newFamily(id uint32, name string, o *ColumnFamilyOptions) (*ColumnF
 		MaxCompactionBytes:       o.MaxCompactionBytes,
 		DynamicLevelBytes:        !o.NoDynamicLevelBytes,
 	})
-	cf.tables = &sstable.FamilyOptions{Comparer: o.Comparator, Filter: o.Table.FilterPolicy}
+	cf.tables = &sstable.FamilyOptions{Comparer: o.Comparator, Filter: o.Table.FilterPolicy, PrefixExtractor: o.PrefixExtractor}
 	return cf, nil
 }
 
@@ -218,7 +218,10 @@ func (c *ColumnFamily) newMem(need int, log uint64) (*lsm.Mem, error) {
 	if err != nil {
 		return nil, during(err, "memtable of column family %q", c.name)
 	}
-	m := lsm.NewMem(memtable.New(c.opts.Comparator, a, log), log)
+	table := memtable.New(c.opts.Comparator, a, log)
+	table.UseBloom(memtable.NewBloom(int(float64(c.opts.WriteBufferSize)*c.opts.MemtablePrefixBloomSizeRatio),
+		c.opts.MemtableWholeKeyFiltering, c.opts.PrefixExtractor))
+	m := lsm.NewMem(table, log)
 	m.Since = c.db.lastSeq
 	return m, nil
 }
@@ -248,14 +251,21 @@ func (c *ColumnFamily) writerOptions(num uint64, level int, bottommost bool) sst
 	if o.MergeOperator != nil {
 		operator = o.MergeOperator.Name()
 	}
-	return sstable.WriterOptions{
+	w := sstable.WriterOptions{
 		Comparer: o.Comparator, MergeOperator: operator, Filter: o.Table.FilterPolicy,
 		OptimizeFiltersForHits: o.OptimizeFiltersForHits, Bottommost: bottommost,
+		PrefixExtractor: o.PrefixExtractor, NoWholeKeyFiltering: o.Table.NoWholeKeyFiltering,
 		BlockSize: o.Table.BlockSize, BlockRestartInterval: o.Table.BlockRestartInterval,
+		IndexBlockRestartInterval: o.Table.IndexBlockRestartInterval, MetadataBlockSize: o.Table.MetadataBlockSize,
+		TwoLevelIndex: o.Table.IndexType == TwoLevelIndexSearch, PartitionFilters: o.Table.PartitionFilters,
 		Compression: comp, Checksum: o.Table.Checksum, FormatVersion: o.Table.FormatVersion,
 		FamilyID: c.id, FamilyName: c.name, DBID: c.db.identity, SessionID: c.db.session, FileNumber: num,
 		CreationTime: c.db.now(), FileCreationTime: c.db.now(),
 	}
+	if o.Table.DataBlockIndexType == DataBlockBinaryAndHash {
+		w.HashUtilRatio = o.Table.DataBlockHashTableUtilRatio
+	}
+	return w
 }
 
 func (c *ColumnFamily) createTable(num uint64, level int, bottommost bool) (*sstable.Writer, error) {

@@ -24,8 +24,9 @@ const tableShards = 16
 
 // FamilyOptions say how the tables of a column family are read.
 type FamilyOptions struct {
-	Comparer *kv.Comparer
-	Filter   filter.Policy
+	Comparer        *kv.Comparer
+	Filter          filter.Policy
+	PrefixExtractor kv.SliceTransform
 }
 
 // Tables are the open tables of a database. All methods may be called from many goroutines.
@@ -189,7 +190,9 @@ func (t *Tables) open(num, size uint64, largestSeq kv.Seq, o *FamilyOptions) (*R
 		f.Close()
 		return nil, err
 	}
-	return Open(f, path, ReaderOptions{Comparer: o.Comparer, Filter: o.Filter, Cache: t.cache, LargestSeq: largestSeq, Stats: t.stats})
+	return Open(f, path, ReaderOptions{
+		Comparer: o.Comparer, Filter: o.Filter, PrefixExtractor: o.PrefixExtractor, Cache: t.cache, LargestSeq: largestSeq, Stats: t.stats,
+	})
 }
 
 // Evict closes the table once its last handle is released. It is called when the file is about to be removed.
