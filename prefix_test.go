@@ -358,6 +358,8 @@ func TestRocksDBSeesFiltersEverywhereButAtTheBottom(t *testing.T) {
 			require.NoError(t, db.Flush(ctx, nil))
 		}
 		tables := func() (with, without int) {
+			mustClose(t, db) // what is obsolete is gone then
+			defer func() { db = mustOpen(t, dir, o) }()
 			files, err := filepath.Glob(filepath.Join(dir, "*.sst"))
 			require.NoError(t, err)
 			for _, f := range files {
