@@ -223,10 +223,12 @@ func leaderUse(lead *commit, family uint32) int {
 
 func (s committer) Size(c *commit) int { return c.batch.Len() }
 
-// What it costs to insert side by side, in nanoseconds. Measured with 2 cores and much other work beside (load 13 to 22), by
-// BenchmarkGroup and groupsim -calibrate: a random insert took 0.9 to 2 µs, a wake 0.13 to 0.22 µs of the waker and 0.5 to
-// 0.7 µs of the core that let the woken run. With no core to spare, groups of 32 to 256 batches of one entry took 1.1 to
-// 1.4 times as long spread, of 4 entries 0.9 to 1.3, of 16 entries 0.8 to 1.3.
+// What it costs to insert side by side, in nanoseconds, by BenchmarkGroup and groupsim -calibrate, on 2 processors beside
+// other work: load 4 to 22, and all threads together got the time of one core. A random insert took 0.9 to 2 µs, a wake 0.13
+// to 0.22 µs of the waker and 0.5 to 0.7 µs of the core that let the woken run. So this is what spreading costs where no core
+// is free: groups of 8 to 256 took, spread, at a load of 4, 1.0 to 1.3 times as long with batches of one entry, 0.9 to 1.2
+// with 4 entries, 0.8 to 1.05 with 16, 0.9 to 1.0 with 64; at a load of 15 up to 1.4 times. What it gains where cores are free
+// has not been measured.
 const (
 	insertCost = 1000   // an entry
 	wakeCost   = 800    // a member
@@ -234,13 +236,13 @@ const (
 )
 
 // spreads says whether the members of a group insert their own batches, with so many processors: when that is faster than
-// the leader's doing it for them, even if half of the other processors have other work.
+// the leader's doing it for them, even if half of the processors have other work. So with fewer than 4 they never do.
 func spreads(members, entries, procs int) bool {
-	procs = min(procs, members)
-	if procs < 2 {
+	cores := min(procs/2, members)
+	if cores < 2 {
 		return false
 	}
-	return 2*(entries*insertCost+members*wakeCost)/(procs+1)+spreadCost < entries*insertCost
+	return (entries*insertCost+members*wakeCost)/cores+spreadCost < entries*insertCost
 }
 
 // spreads decides for the group that was logged.
