@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/ashlardb/ashlar/filter"
+	"github.com/ashlardb/ashlar/internal/cache"
 	"github.com/ashlardb/ashlar/internal/corrupt"
 	"github.com/ashlardb/ashlar/internal/kv"
 	"github.com/ashlardb/ashlar/internal/lookup"
@@ -268,5 +269,35 @@ func TestAnIndexIsTheSameInItsImage(t *testing.T) {
 			}
 			v.Release()
 		}
+	}
+}
+
+func BenchmarkGetOfAbsentKeys(b *testing.B) {
+	fs := vfs.NewMem()
+	for _, c := range []struct {
+		name string
+		o    WriterOptions
+	}{
+		{"no filter", WriterOptions{}},
+		{"whole", WriterOptions{Filter: filter.Bloom(10)}},
+		{"partitions", WriterOptions{Filter: filter.Bloom(10), TwoLevelIndex: true, PartitionFilters: true}},
+	} {
+		b.Run(c.name, func(b *testing.B) {
+			f, err := fs.Create("t")
+			require.NoError(b, err)
+			plain(b, f, 100_000, c.o)
+			r := open(b, fs, "t", ReaderOptions{Cache: cache.New(64 << 20)})
+			defer r.Close()
+			var key [16]byte
+			n := 0
+			for b.Loop() {
+				n++
+				g := lookup.Get{User: fmt.Appendf(key[:0], "%016d", 2*(n*7919%100_000)+1), Seq: kv.MaxSeq}
+				if err := r.Get(&g, false); err != nil || g.State != lookup.Pending {
+					b.Fatal(err)
+				}
+				g.Release()
+			}
+		})
 	}
 }
