@@ -33,7 +33,8 @@ type bench struct {
 	counted  tickers // of databases that are closed
 	seed     uint64
 	made     uint64 // threads so far
-	work     work   // of the benchmark that runs
+	texts    texts
+	work     work // of the benchmark that runs
 }
 
 // newBench returns one whose volumes are db_bench's.
@@ -201,6 +202,7 @@ func (b *bench) runOnce(m *benchmark) (*totals, error) {
 		size = 1
 	}
 	c := &crew{size: size + m.extra, writeRate: newLimiter(b.cfg.writeRate), readRate: newLimiter(b.cfg.readRate)}
+	b.texts.of(b.cfg.values(b.work.valueSize)) // before the clock runs
 	var wg sync.WaitGroup
 	start := make(chan struct{})
 	all := make([]*thread, c.size)

@@ -16,9 +16,10 @@ type maker struct {
 }
 
 func (t *thread) maker() *maker {
+	shape := t.cfg.values(t.work.valueSize)
 	m := &maker{
 		keyMaker:   t.cfg.keys(t.work.keySize, uint64(t.cfg.num)),
-		valueMaker: newValueMaker(t.cfg.values(t.work.valueSize), t.seed+uint64(t.id)),
+		valueMaker: newValueMaker(shape, t.texts.of(shape), t.seed+uint64(t.id)),
 	}
 	m.key = make([]byte, m.keyMaker.size)
 	return m
