@@ -35,6 +35,8 @@ func TestCommandLinesAreReadAsGflagsDoes(t *testing.T) {
 		{"--db=", func(c *config) any { return c.db }, ""},
 		{"--db=a=b", func(c *config) any { return c.db }, "a=b"},
 		{"--seed=18446744073709551615", func(c *config) any { return c.seed }, uint64(1<<64 - 1)},
+		{"--benchmarks=fillrandom --threads 64 --seed 1708494134896523 --duration 60",
+			func(c *config) any { return []any{c.threads, c.seed, c.duration} }, []any{int64(64), uint64(1708494134896523), int64(60)}},
 		{"--benchmarks fillseq,stats", func(c *config) any { return c.benchmarks }, "fillseq,stats"},
 		{"--compression_type=ZSTD", func(c *config) any { return c.compressionType() }, ashlar.ZSTDCompression},
 		{"--compression_level=32767 --perf_level=1", func(c *config) any { return c.num }, int64(1_000_000)},

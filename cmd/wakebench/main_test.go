@@ -160,9 +160,9 @@ func TestEightRowsRunOnTheRealThing(t *testing.T) {
 	out, err := exec.Command("go", "build", "-o", binary, "../dbbench").CombinedOutput()
 	require.NoError(t, err, string(out))
 	var table strings.Builder
-	require.NoError(t, run([]string{"-dbbench", binary, "-threads=8", "-rounds=1", "-num=1000", "-writes=400", "-duration=0",
+	require.NoError(t, run([]string{"-dbbench", binary, "-threads=2", "-rounds=1", "-num=1000", "-writes=20", "-duration=0",
 		"-dir", t.TempDir()}, &table, io.Discard, command))
 	for _, row := range allRows {
-		require.Regexp(t, `(?m)^\| `+row.name+` \| 8 \| [1-9]\d* \| [1-9]\d* \| `, table.String())
+		require.Regexp(t, `(?m)^\| `+row.name+` \| 2 \| [1-9]\d* \| [1-9]\d* \| `, table.String())
 	}
 }
