@@ -24,7 +24,7 @@ type config struct {
 	valueSize, valueSizeMin, valueSizeMax   int64
 	valueSizeKind                           string
 	compressionRatio                        float64
-	sync, disableWAL                        bool
+	sync, disableWAL, manualWALFlush        bool
 	families, hotFamilies                   int64
 	distinct                                int64
 	stddev                                  float64
@@ -70,7 +70,7 @@ type config struct {
 	delayedRate, maxTotalWAL                uint64
 	minLevelToCompress                      int64
 	cpuProfile, memProfile                  string
-	writeWake                               string
+	writeWake, walMapped                    string
 	writeSpins, writeSpreadFrom             int64
 	writePathStats                          bool
 	gauges                                  writelab.Gauges

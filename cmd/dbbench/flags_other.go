@@ -130,8 +130,8 @@ var refused = []flagGroup{
 			"int preserve_internal_time_seconds=0"},
 	{"writes are ordered",
 		"bool unordered_write=false"},
-	{"each write reaches the operating system",
-		"bool manual_wal_flush=false, bool rate_limit_auto_wal_flush=false"},
+	{"the log is flushed when it is full, or by hand",
+		"bool rate_limit_auto_wal_flush=false"},
 	{"logs are not compressed, and go when their memtables are flushed",
 		"string wal_compression=none, uint wal_ttl_seconds=0, uint wal_size_limit_MB=0, " +
 			"bool track_and_verify_wals_in_manifest=false"},

@@ -75,6 +75,10 @@ var compressions = map[string]ashlar.Compression{
 	"lz4": ashlar.LZ4Compression, "lz4hc": ashlar.LZ4Compression, "zstd": ashlar.ZSTDCompression,
 }
 
+var mappings = map[string]ashlar.MappedWAL{
+	"default": ashlar.DefaultMappedWAL, "off": ashlar.MappedWALOff, "on": ashlar.MappedWALOn,
+}
+
 // options returns the database's options, file system and cache left open.
 func (c *config) options() *ashlar.Options {
 	o := &ashlar.Options{
@@ -108,6 +112,8 @@ func (c *config) options() *ashlar.Options {
 		MaxOpenFiles:              int(c.openFiles),
 		MaxTotalWALSize:           c.maxTotalWAL,
 		WALDir:                    c.walDir,
+		ManualWALFlush:            c.manualWALFlush,
+		WALMapped:                 mappings[strings.ToLower(c.walMapped)],
 		NoConcurrentMemtableWrite: !c.concurrentMemtable,
 		DelayedWriteRate:          c.delayedRate,
 	}

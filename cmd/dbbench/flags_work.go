@@ -58,6 +58,7 @@ func (c *config) defineEntries() {
 	f.Float(&c.compressionRatio, "compression_ratio", 0.5, "values compress to this part of their size").want(atLeast(0.0))
 	f.Bool(&c.sync, "sync", false, "every write is synced")
 	f.Bool(&c.disableWAL, "disable_wal", false, "writes are in no log")
+	f.Bool(&c.manualWALFlush, "manual_wal_flush", false, "the log stays in memory until it is flushed")
 	f.Int(&c.families, "num_column_families", 1, "column families; key v is in number v modulo this").want(atLeast[int64](1))
 	f.Int(&c.hotFamilies, "num_hot_column_families", 0, "how many of the families are in use at a time: fills make the next ones "+
 		"as they go; 0: all").want(atLeast[int64](0))
@@ -118,6 +119,8 @@ func (c *config) defineWritePath() {
 		want(atLeast[int64](0)).own = true
 	f.Int(&c.writeSpreadFrom, "write_spread_from", 0, "members of a write group insert for themselves from this size on; "+
 		"-1: never; 0: the engine's choice").want(atLeast[int64](-1)).own = true
+	f.String(&c.walMapped, "wal_mapped", "default", "logs are written through memory: on; off; default, where that is known to be safe").
+		want(oneOf("default", "off", "on")).own = true
 	f.Bool(&c.writePathStats, "write_path_stats", false, "measure each step of each write group, and print it at the end").own = true
 }
 

@@ -80,6 +80,7 @@ func TestWrongCommandLinesAreErrors(t *testing.T) {
 		"--merge_operator=sortlist":        "--merge_operator=sortlist: want put, uint64add, stringappend, stringappendtest, max or bytesxor",
 		"--compression_level=3":            "--compression_level=3 is not supported: each compression has one level",
 		"--write_wake=tree":                "--write_wake=tree: want one of sqrt, one_by_one",
+		"--wal_mapped=maybe":               "--wal_mapped=maybe: want one of default, off, on",
 		"--write_spread_from=-2":           "--write_spread_from=-2: want -1 or more",
 		"--stats_level=x":                  "illegal value 'x' specified for int64 flag 'stats_level'",
 	} {
@@ -187,7 +188,7 @@ func TestFlagsReachTheOptions(t *testing.T) {
 		--disable_auto_compactions --level_compaction_dynamic_level_bytes=0 --compression_type=lz4 --min_level_to_compress=2
 		--optimize_filters_for_hits --bloom_bits=10 --block_size=8192 --block_restart_interval=8 --format_version=7
 		--checksum_type=xxh3 --max_background_jobs=5 --open_files=100 --max_total_wal_size=7 --wal_dir=w
-		--allow_concurrent_memtable_write=false --delayed_write_rate=8`
+		--allow_concurrent_memtable_write=false --delayed_write_rate=8 --manual_wal_flush --wal_mapped=on`
 	require.NoError(t, c.flags.parse(strings.Fields(line)))
 	o := c.options()
 	require.NotNil(t, o.Table.FilterPolicy)
@@ -205,6 +206,7 @@ func TestFlagsReachTheOptions(t *testing.T) {
 			Table:                  ashlar.TableOptions{BlockSize: 8192, BlockRestartInterval: 8, FormatVersion: 7, Checksum: ashlar.XXH3},
 		},
 		MaxBackgroundJobs: 5, MaxOpenFiles: 100, MaxTotalWALSize: 7, WALDir: "w", NoConcurrentMemtableWrite: true,
+		ManualWALFlush: true, WALMapped: ashlar.MappedWALOn,
 		DelayedWriteRate: 8,
 	}, o)
 }
