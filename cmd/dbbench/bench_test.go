@@ -81,6 +81,7 @@ func TestEachBenchmarkRunsAndCounts(t *testing.T) {
 		"readtocache":             "200 MB/s",
 		"readrandommergerandom":   `400 \(reads:\d+ merges:\d+ total:200 hits:\d+ maxlength:\d+\)`,
 		"randomwithverify":        `400 \( get:180 put:16 del:4 total:200 found:\d+\)`,
+		"mixgraph":                `400 MB/s \( Gets:200 Puts:0 Seek:0, reads 200 in 200 found, avg size: 0.0 value, 0.0 scan\)`,
 		"acquireload":             `20 \(each op is 1000 loads\)`,
 		"seekrandomwhilewriting":  `400 MB/s \(200 of 200 found\)`,
 		"readrandomwriterandom":   `400 \( reads:180 writes:20 total:200 found:180\)`,

@@ -62,6 +62,7 @@ var benchmarks = []benchmark{
 	{name: "readrandomwriterandom", run: readRandomWriteRandom, help: "readwritepercent gets of random keys, then puts, in turns"},
 
 	{name: "readrandommergerandom", fits: needsOperator, run: readRandomMergeRandom, help: "mergereadpercent merges into random keys of merge_keys, the others gets"},
+	{name: "mixgraph", fits: mixFits, run: mixGraph, help: "gets, puts and seeks as a model of a social graph has it"},
 	{name: "randomwithverify", fits: sharesOfHundred, run: randomWithVerify, help: "gets, puts and deletes of three keys at a time, which have to be alike"},
 
 	{name: "acquireload", run: acquireLoad, help: "load an atomic pointer, a thousand times an operation"},
@@ -101,7 +102,6 @@ var unsupported = map[string]string{
 	"filluniquerandomdeterministic": "files are not compacted by name",
 	"getmergeoperands":              "operands cannot be read",
 	"heapprofile":                   "--memprofile writes a profile",
-	"mixgraph":                      "its model of a workload is not built",
 	"multiscan":                     "one iterator walks one range",
 	"openandcompact":                "compactions run in their own process",
 	"readrandomoperands":            "operands cannot be read",

@@ -42,6 +42,7 @@ type config struct {
 	stride                                  int64
 	idRange, timeRange, deletionThreads     int64
 	expireStyle, truthDB                    string
+	mix                                     mixModel
 	seekNexts, maxScan                      int64
 	reverse                                 bool
 	skew                                    float64
@@ -82,6 +83,7 @@ func newConfig() *config {
 	c.defineWork()
 	c.defineEntries()
 	c.defineReports()
+	c.defineMix()
 	c.defineWritePath()
 	c.defineTree()
 	c.defineTableRefused()
@@ -166,6 +168,9 @@ func (c *config) differences() (lines []string) {
 		case t.flag == "enable_pipelined_write" && c.pipelined, t.flag == "cache_type":
 			lines = append(lines, fmt.Sprintf("%s is accepted and changes nothing: %s", t.flag, t.why))
 		}
+	}
+	if c.prefixSize > 0 {
+		lines = append(lines, "prefix_size shapes keys and is no prefix extractor: every seek is in total order")
 	}
 	return lines
 }

@@ -46,7 +46,7 @@
 //	flagset.go   gflags' syntax             keys.go, values.go, random.go …   what is written, byte by byte
 //	flags_*.go   the flags, and options     stats.go, reporter.go, header.go  what is printed
 //	tasks.go     --benchmarks               benchmarks.go                     the table of benchmarks, and
-//	bench.go     the run: threads, turns    writes.go, reads.go, merges.go …  what each does
+//	bench.go     the run: threads, turns    writes.go, reads.go, mixgraph.go  what each does
 //	store.go     opening, families          database.go                       destroying, counters
 //
 // A flag of db_bench for something that the engine lacks stands in flags_other.go, or, where it is about tables, filters

@@ -46,6 +46,7 @@ func TestDatabasesHoldTheBytesThatDbBenchWrites(t *testing.T) {
 	if !ok || !ok2 {
 		return
 	}
+	const mix = "--mix_get_ratio=0.5 --mix_put_ratio=0.3 --mix_seek_ratio=0.2"
 	for name, line := range map[string]string{
 		"in order":  "--benchmarks=fillseq,deleteseq --deletes=100",
 		"at random": "--benchmarks=fillrandom,overwrite,deleterandom,updaterandom,readrandomwriterandom",
@@ -66,8 +67,12 @@ func TestDatabasesHoldTheBytesThatDbBenchWrites(t *testing.T) {
 			"--range_tombstone_width=30 --writes_before_delete_range=150",
 		"ranges, key by key": "--benchmarks=fillseq,overwrite --writes_per_range_tombstone=100 --max_num_range_tombstones=7 " +
 			"--expand_range_tombstones --batch_size=3",
-		"triples": "--benchmarks=randomwithverify,randomwithverify --numdistinct=50 --readwritepercent=30 --deletepercent=20",
-		"series":  "--benchmarks=timeseries --key_id_range=70 --key_size=20",
+		"triples":         "--benchmarks=randomwithverify,randomwithverify --numdistinct=50 --readwritepercent=30 --deletepercent=20",
+		"series":          "--benchmarks=timeseries --key_id_range=70 --key_size=20",
+		"mixed":           "--benchmarks=fillrandom,mixgraph " + mix,
+		"mixed, hot keys": "--benchmarks=fillrandom,mixgraph --key_dist_a=0.002312 --key_dist_b=0.3467 " + mix,
+		"mixed, hot ranges": "--benchmarks=fillrandom,mixgraph --key_dist_a=0.002312 --key_dist_b=0.3467 --keyrange_dist_a=14.18 " +
+			"--keyrange_dist_b=-2.917 --keyrange_dist_c=0.0164 --keyrange_dist_d=-0.08082 --keyrange_num=30 " + mix,
 		"strides": "--benchmarks=fillrandom,readrandom,multireadrandom,readrandomfast,readrandomsmall,readtocache " +
 			"--multiread_stride=3 --batch_size=4",
 	} {
