@@ -63,6 +63,8 @@ func killOptions() *Options {
 	if os.Getenv("ASHLAR_MAPPED") != "" {
 		o.WALMapped = MappedWALOn
 	}
+	round, _ := strconv.Atoi(os.Getenv("ASHLAR_ROUND"))
+	o.EnablePipelinedWrite = round%2 == 1
 	return o
 }
 
