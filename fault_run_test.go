@@ -44,6 +44,10 @@ var logModes = []logMode{
 	{mapped: MappedWALOff, pipelined: true}, {mapped: MappedWALOn, pipelined: true}, {mapped: MappedWALOff, manual: true, pipelined: true},
 }
 
+func (m logMode) set(o *Options) {
+	o.WALMapped, o.ManualWALFlush, o.EnablePipelinedWrite = m.mapped, m.manual, m.pipelined
+}
+
 func newFaultRun(dead bool) *faultRun {
 	m := vfs.NewMem()
 	return &faultRun{mem: m, fs: faultfs.Wrap(m), story: newChronicle(), rng: rand.New(rand.NewPCG(7, 7)), dead: dead}
@@ -51,7 +55,7 @@ func newFaultRun(dead bool) *faultRun {
 
 func (r *faultRun) options(fs vfs.FS) *Options {
 	o := memOptions(fs)
-	o.WALMapped, o.ManualWALFlush, o.EnablePipelinedWrite = r.mode.mapped, r.mode.manual, r.mode.pipelined
+	r.mode.set(o)
 	return o
 }
 
