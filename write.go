@@ -230,12 +230,12 @@ func leaderUse(lead *commit, family uint32) int {
 
 func (s committer) Size(c *commit) int { return c.batch.Len() }
 
-// What it costs to insert side by side, in nanoseconds, by BenchmarkGroup and groupsim -calibrate, on 2 processors beside
-// other work: load 4 to 22, and all threads together got the time of one core. A random insert took 0.9 to 2 µs, a wake 0.13
-// to 0.22 µs of the waker and 0.5 to 0.7 µs of the core that let the woken run. So this is what spreading costs where no core
-// is free: groups of 8 to 256 took, spread, at a load of 4, 1.0 to 1.3 times as long with batches of one entry, 0.9 to 1.2
-// with 4 entries, 0.8 to 1.05 with 16, 0.9 to 1.0 with 64; at a load of 15 up to 1.4 times. What it gains where cores are free
-// has not been measured.
+// What it costs to insert side by side, in nanoseconds, by BenchmarkGroup and groupsim -calibrate, on 2 processors. A random
+// insert took 0.9 to 2 µs, a wake 0.13 to 0.22 µs of the waker and 0.5 to 0.7 µs of the core that let the woken run. Where no
+// core was free (load 4), groups of 8 to 256 took, spread, 1.0 to 1.3 times as long with batches of one entry, 0.9 to 1.2 with
+// 4 entries, 0.8 to 1.05 with 16, 0.9 to 1.0 with 64; at a load of 15 up to 1.4 times. With nothing beside, 1.0 to 1.8, 0.8 to
+// 1.25, 0.6 to 1.1 and 0.65 to 1.0 times: what takes less than a millisecond loses, since the second core comes late
+// (docs/write-group.md).
 const (
 	insertCost = 1000   // an entry
 	wakeCost   = 800    // a member
