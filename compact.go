@@ -82,7 +82,7 @@ func (d *DB) runCompaction(cf *ColumnFamily, plan *compaction.Plan) (compaction.
 			d.discard(res)
 			return res, err
 		}
-		if err := d.adopt(cf, res.Files); err != nil {
+		if err := d.adopt(cf, plan.OutputLevel, res.Files); err != nil {
 			d.discard(res)
 			return res, err
 		}
@@ -115,7 +115,7 @@ func (d *DB) discard(res compaction.Result) {
 }
 
 // adopt makes new tables' names safe and opens them: one that cannot be read must not take the place of its inputs.
-func (d *DB) adopt(cf *ColumnFamily, files []*manifest.File) error {
+func (d *DB) adopt(cf *ColumnFamily, level int, files []*manifest.File) error {
 	if len(files) == 0 {
 		return nil
 	}
@@ -123,7 +123,7 @@ func (d *DB) adopt(cf *ColumnFamily, files []*manifest.File) error {
 		return err
 	}
 	for _, f := range files {
-		h, err := d.tables.Get(f.Num, f.Size, f.LargestSeq, cf.tables)
+		h, err := d.tables.Get(f.Num, f.Size, f.LargestSeq, cf.tablesAt(level))
 		if err != nil {
 			return err
 		}
@@ -140,14 +140,14 @@ func (d *DB) env(cf *ColumnFamily, level int, bottommost bool, snapshots []kv.Se
 		Snapshots: snapshots,
 		Now:       d.now,
 		Open: func(f *manifest.File) (kv.Iterator, error) {
-			h, err := d.tables.Get(f.Num, f.Size, f.LargestSeq, cf.tables)
+			h, err := d.tables.Get(f.Num, f.Size, f.LargestSeq, cf.tablesAt(1))
 			if err != nil {
 				return nil, err
 			}
 			return &jobIter{h.Reader().NewIter(sstable.IterOptions{Readahead: readahead}), h}, nil
 		},
 		Tombstones: func(f *manifest.File) (*tombstone.List, error) {
-			h, err := d.tables.Get(f.Num, f.Size, f.LargestSeq, cf.tables)
+			h, err := d.tables.Get(f.Num, f.Size, f.LargestSeq, cf.tablesAt(1))
 			if err != nil {
 				return nil, err
 			}

@@ -19,7 +19,7 @@ import (
 // or to one place on the disk.
 var unstored = map[string]bool{
 	"ColumnFamilies": true, "ErrorIfMissing": true, "ErrorIfExists": true, "WALDir": true, "BlockCache": true, "FS": true,
-	"Logger": true, "Listener": true, "TrackHandles": true,
+	"Logger": true, "Statistics": true, "Listener": true, "TrackHandles": true,
 }
 
 // legal are values for every other option. A number stands for both ends and something between.
@@ -43,7 +43,9 @@ var legal = map[string][]any{
 
 	"FilterPolicy": {filter.Policy(nil), filter.Bloom(10), filter.Bloom(9.9), filter.Bloom(0.5)},
 	"BlockSize":    {1, 4096, 1 << 20}, "BlockRestartInterval": {1, 16, 1000}, "FormatVersion": {2, 3, 4, 5, 6, 7},
-	"Checksum": {NoChecksum, CRC32cChecksum, XXHashChecksum, XXHash64, XXH3},
+	"CacheIndexAndFilterBlocks": {true, false}, "CacheIndexAndFilterBlocksWithoutPriority": {true, false},
+	"PinL0FilterAndIndexBlocksInCache": {true, false},
+	"Checksum":                         {NoChecksum, CRC32cChecksum, XXHashChecksum, XXHash64, XXH3},
 }
 
 func compressions(first Compression) (all []any) {

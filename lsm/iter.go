@@ -63,7 +63,7 @@ var iters = sync.Pool{New: func() any {
 		r.owner = i
 		r.boundsOf = func(i int) (kv.Key, kv.Key) { return r.files[i].Smallest, r.files[i].Largest }
 		r.openFile = func(i int) (kv.Iterator, error) {
-			it, err := r.owner.table(r.files[i])
+			it, err := r.owner.table(r.files[i], 1)
 			if err != nil {
 				return nil, err
 			}
@@ -84,7 +84,7 @@ func (s *Superversion) NewIter(o IterOptions) *Iter {
 		switch {
 		case n == 0:
 			for _, f := range files {
-				it, err := i.table(f)
+				it, err := i.table(f, 0)
 				if err != nil {
 					i.parts = append(i.parts, kv.Empty{Error: err})
 					continue
@@ -162,8 +162,8 @@ func (t *tableIter) Close() error {
 }
 
 // table opens one table's iterator.
-func (i *Iter) table(f *manifest.File) (*tableIter, error) {
-	h, err := i.sv.open(f)
+func (i *Iter) table(f *manifest.File, level int) (*tableIter, error) {
+	h, err := i.sv.open(f, level)
 	if err != nil {
 		return nil, err
 	}

@@ -1,17 +1,14 @@
 package sstable
 
 import (
-	"errors"
 	"sync"
 
 	"github.com/ashlardb/ashlar/internal/cache"
 	"github.com/ashlardb/ashlar/internal/kv"
 	"github.com/ashlardb/ashlar/internal/lookup"
+	"github.com/ashlardb/ashlar/internal/stats"
 	"github.com/ashlardb/ashlar/sstable/block"
 )
-
-// ErrNotCached is what a read of the cache only gives when it would need the file.
-var ErrNotCached = errors.New("block is not in the cache")
 
 // Get shows g the versions of its key in this table, newest first, until g has enough. g then holds the blocks that its
 // value and its operands lie in. skipFilter leaves the filter unasked.
@@ -19,19 +16,46 @@ var ErrNotCached = errors.New("block is not in the cache")
 // The walk is straight: filter, index, block, entry. It builds no iterator and allocates nothing when the block is
 // cached; the block's walk lives on this stack.
 func (r *Reader) Get(g *lookup.Get, skipFilter bool) error {
-	if f := r.filter; f != nil && !skipFilter && !f.MayContain(g.User) {
-		if r.stats != nil {
-			r.stats.FilterNo.Add(1)
+	filtered := !skipFilter && r.HasFilter()
+	if filtered {
+		yes, err := r.mayContain(g)
+		if err != nil {
+			return err
 		}
-		return nil
+		if !yes {
+			g.Tally.Count(stats.LevelUseful + stats.Ticker(g.Level))
+			return nil
+		}
+		g.Tally.Count(stats.BloomFilterFullPositive)
 	}
+	g.Tally.Count(stats.LevelRead + stats.Ticker(g.Level))
+	before := g.Operands()
+	err := r.search(g)
+	if err == nil && (g.State != lookup.Pending || g.Operands() > before) {
+		if filtered {
+			g.Tally.Count(stats.BloomFilterFullTruePositive)
+		}
+		if g.State != lookup.Pending {
+			g.Tally.Count(stats.LevelHit + stats.Ticker(g.Level))
+		}
+	}
+	return err
+}
+
+// search looks for g's key among the entries.
+func (r *Reader) search(g *lookup.Get) error {
+	x, held, err := r.indexFor(&g.Tally, g.CacheOnly)
+	if err != nil {
+		return err
+	}
+	defer release(held)
 	if r.cmp.IsBytewise() {
 		var it block.Iter
-		return r.get(g, &it)
+		return r.get(g, x, &it)
 	}
 	// Other orders have keys built while they are compared; the pool keeps the buffers.
 	it := blockIters.Get().(*block.Iter)
-	err := r.get(g, it)
+	err = r.get(g, x, it)
 	it.Drop()
 	blockIters.Put(it)
 	return err
@@ -39,11 +63,11 @@ func (r *Reader) Get(g *lookup.Get, skipFilter bool) error {
 
 var blockIters = sync.Pool{New: func() any { return new(block.Iter) }}
 
-func (r *Reader) get(g *lookup.Get, it *block.Iter) error {
+func (r *Reader) get(g *lookup.Get, x *index, it *block.Iter) error {
 	k := kv.SeekKey(g.User, g.Seq)
-	for n := r.index.seek(k); n < r.index.len(); n++ {
-		h := r.index.handles[n]
-		v, err := r.blockFor(g, h)
+	for n := x.seek(k); n < x.len(); n++ {
+		h := x.handles[n]
+		v, err := r.fetch(cache.Data, h, &g.Tally, g.CacheOnly, !g.DontFillCache)
 		if err != nil {
 			return err
 		}
@@ -66,22 +90,11 @@ func (r *Reader) get(g *lookup.Get, it *block.Iter) error {
 			return r.blockError(h, err)
 		}
 		// Older versions are in the next block only if this one ends inside the key.
-		if !more || r.index.userKeys || r.cmp.CompareUser(r.index.user(n), g.User) != 0 {
+		if !more || x.userKeys || r.cmp.CompareUser(x.user(n), g.User) != 0 {
 			return nil
 		}
 	}
 	return nil
-}
-
-// blockFor returns a data block as g wants it read.
-func (r *Reader) blockFor(g *lookup.Get, h block.Handle) (*cache.Value, error) {
-	if g.CacheOnly {
-		if v := r.cache.Get(cache.Key{ID: r.id, Offset: h.Offset}); v != nil {
-			return v, nil
-		}
-		return nil, ErrNotCached
-	}
-	return r.block(h, !g.DontFillCache)
 }
 
 // hold gives v's reference to g if g's value lies in it, or operands beyond those that g had before.

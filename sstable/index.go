@@ -3,6 +3,7 @@ package sstable
 import (
 	"bytes"
 	"encoding/binary"
+	"unsafe"
 
 	"github.com/ashlardb/ashlar/internal/kv"
 	"github.com/ashlardb/ashlar/sstable/block"
@@ -134,4 +135,32 @@ func (x *index) seek(k kv.Key) int {
 // bytes is how much memory the index takes.
 func (x *index) bytes() int64 {
 	return int64(cap(x.keys)) + 4*int64(cap(x.ends)) + 8*int64(cap(x.trailers)+cap(x.prefixes)) + 16*int64(cap(x.handles))
+}
+
+// packedSize is how many bytes pack takes.
+func (x *index) packedSize() int {
+	n := x.len()
+	return n*16 + (len(x.trailers)+len(x.prefixes))*8 + n*4 + len(x.keys)
+}
+
+// pack copies x's arrays into b, which lies at a multiple of 8 and is outside of the heap, and returns an index made of
+// the copies. It is good as long as b is.
+func (x *index) pack(b []byte) *index {
+	p := *x
+	p.handles, b = packed(x.handles, b)
+	p.trailers, b = packed(x.trailers, b)
+	p.prefixes, b = packed(x.prefixes, b)
+	p.ends, b = packed(x.ends, b)
+	p.keys, _ = packed(x.keys, b)
+	return &p
+}
+
+// packed copies s to the front of b, and returns the copy and the rest. Nil stays nil.
+func packed[T any](s []T, b []byte) ([]T, []byte) {
+	if len(s) == 0 {
+		return nil, b
+	}
+	to := unsafe.Slice((*T)(unsafe.Pointer(&b[0])), len(s))
+	copy(to, s)
+	return to, b[len(s)*int(unsafe.Sizeof(s[0])):]
 }

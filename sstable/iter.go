@@ -13,6 +13,7 @@ import (
 
 	"github.com/ashlardb/ashlar/internal/cache"
 	"github.com/ashlardb/ashlar/internal/kv"
+	"github.com/ashlardb/ashlar/internal/stats"
 	"github.com/ashlardb/ashlar/sstable/block"
 )
 
@@ -40,6 +41,8 @@ const (
 // Iterator walks a table's entries. It implements kv.Iterator. The prefix of a seek is of no use to it.
 type Iterator struct {
 	r      *Reader
+	x      *index       // nil before the first move
+	xv     *cache.Value // where x lies in the cache, held until Close
 	o      IterOptions
 	n      int
 	loaded bool
@@ -52,6 +55,7 @@ type Iterator struct {
 	own      []byte // the block, where it had to be decompressed
 	joined   []byte // the block, where it had to be joined
 	misses   int    // blocks in a row that were not cached
+	hits     uint64 // blocks that were cached; counted by Close
 	ahead    int    // how far to read ahead
 }
 
@@ -72,7 +76,11 @@ func (i *Iterator) Close() error {
 	}
 	err := i.err
 	i.unload()
-	i.r, i.err, i.o = nil, nil, IterOptions{}
+	release(i.xv)
+	if i.hits > 0 {
+		i.r.stats.Add(stats.BlockCacheDataHit, i.hits)
+	}
+	i.r, i.x, i.xv, i.err, i.o, i.hits = nil, nil, nil, nil, IterOptions{}, 0
 	i.window, i.windowAt, i.misses = i.window[:0], 0, 0
 	if cap(i.window)+cap(i.own)+cap(i.joined) <= 2*maxReadahead {
 		iterators.Put(i)
@@ -99,6 +107,17 @@ func (i *Iterator) fail(err error) *kv.Entry {
 	return nil
 }
 
+// open gets the index.
+func (i *Iterator) open() (ok bool) {
+	i.err = nil
+	if i.x == nil {
+		if i.x, i.xv, i.err = i.r.indexFor(nil, i.o.CacheOnly); i.err != nil {
+			i.unload()
+		}
+	}
+	return i.err == nil
+}
+
 // move makes block n the one that it walks.
 func (i *Iterator) move(n int) (ok bool) {
 	if i.loaded && i.n == n {
@@ -107,7 +126,7 @@ func (i *Iterator) move(n int) (ok bool) {
 	step := n - i.n
 	i.unload()
 	i.n = n
-	h := i.r.index.handles[n]
+	h := i.x.handles[n]
 	var b []byte
 	var err error
 	if i.o.Readahead > 0 {
@@ -132,8 +151,11 @@ func (i *Iterator) move(n int) (ok bool) {
 func (i *Iterator) cached(h block.Handle, step int) ([]byte, error) {
 	r := i.r
 	v := r.cache.Get(cache.Key{ID: r.id, Offset: h.Offset})
-	if v == nil {
+	if v != nil {
+		i.hits++
+	} else {
 		if i.o.CacheOnly {
+			r.stats.Add(stats.BlockCacheDataMiss, 1)
 			return nil, ErrNotCached
 		}
 		if i.o.Context != nil {
@@ -147,7 +169,7 @@ func (i *Iterator) cached(h block.Handle, step int) ([]byte, error) {
 		i.misses++
 		if i.misses <= missesBeforeReadahead {
 			var err error
-			if v, err = r.load(h, !i.o.DontFillCache); err != nil {
+			if v, err = r.load(cache.Data, h, !i.o.DontFillCache); err != nil {
 				return nil, err
 			}
 		} else {
@@ -157,8 +179,12 @@ func (i *Iterator) cached(h block.Handle, step int) ([]byte, error) {
 				}
 				i.ahead = min(2*i.ahead, maxReadahead)
 			}
+			r.stats.Add(stats.BlockCacheDataMiss, 1)
 			var err error
-			if v, err = r.admit(i.stored(h), h, !i.o.DontFillCache); err != nil {
+			if v, err = r.admit(i.stored(h), h); err == nil && !i.o.DontFillCache {
+				v, err = r.keep(cache.Data, h, v)
+			}
+			if err != nil {
 				return nil, err
 			}
 		}
@@ -179,7 +205,12 @@ func (i *Iterator) read(h block.Handle) ([]byte, error) {
 	if err := r.verify(raw, h); err != nil {
 		return nil, err
 	}
-	b, err := r.inflate(i.own, raw, h, r.dict)
+	dict, held, err := r.dictionary()
+	if err != nil {
+		return nil, err
+	}
+	b, err := r.inflate(i.own, raw, h, dict)
+	release(held)
 	if err != nil {
 		return nil, err
 	}
@@ -224,7 +255,6 @@ func (i *Iterator) slide(h block.Handle, n int) error {
 		i.window = i.window[:0]
 		return err
 	}
-	i.r.count(1, size)
 	return nil
 }
 
@@ -232,11 +262,11 @@ func (i *Iterator) slide(h block.Handle, n int) error {
 func (i *Iterator) forward(e *kv.Entry) *kv.Entry {
 	for e == nil {
 		if err := i.it.Err(); err != nil {
-			return i.fail(i.r.blockError(i.r.index.handles[i.n], err))
+			return i.fail(i.r.blockError(i.x.handles[i.n], err))
 		}
-		if i.n+1 >= i.r.index.len() {
+		if i.n+1 >= i.x.len() {
 			i.unload()
-			i.n = i.r.index.len()
+			i.n = i.x.len()
 			return nil
 		}
 		if !i.move(i.n + 1) {
@@ -251,7 +281,7 @@ func (i *Iterator) forward(e *kv.Entry) *kv.Entry {
 func (i *Iterator) backward(e *kv.Entry) *kv.Entry {
 	for e == nil {
 		if err := i.it.Err(); err != nil {
-			return i.fail(i.r.blockError(i.r.index.handles[i.n], err))
+			return i.fail(i.r.blockError(i.x.handles[i.n], err))
 		}
 		if i.n <= 0 {
 			i.unload()
@@ -268,8 +298,7 @@ func (i *Iterator) backward(e *kv.Entry) *kv.Entry {
 
 // First implements kv.Iterator.
 func (i *Iterator) First() *kv.Entry {
-	i.err = nil
-	if i.r.index.len() == 0 || !i.move(0) {
+	if !i.open() || i.x.len() == 0 || !i.move(0) {
 		return nil
 	}
 	return i.forward(i.it.First())
@@ -277,8 +306,10 @@ func (i *Iterator) First() *kv.Entry {
 
 // Last implements kv.Iterator.
 func (i *Iterator) Last() *kv.Entry {
-	i.err = nil
-	n := i.r.index.len()
+	if !i.open() {
+		return nil
+	}
+	n := i.x.len()
 	if n == 0 || !i.move(n-1) {
 		return nil
 	}
@@ -287,9 +318,11 @@ func (i *Iterator) Last() *kv.Entry {
 
 // SeekGE implements kv.Iterator.
 func (i *Iterator) SeekGE(k kv.Key, _ []byte) *kv.Entry {
-	i.err = nil
-	n := i.r.index.seek(k)
-	if n == i.r.index.len() {
+	if !i.open() {
+		return nil
+	}
+	n := i.x.seek(k)
+	if n == i.x.len() {
 		i.unload()
 		i.n = n
 		return nil
@@ -302,9 +335,11 @@ func (i *Iterator) SeekGE(k kv.Key, _ []byte) *kv.Entry {
 
 // SeekLT implements kv.Iterator.
 func (i *Iterator) SeekLT(k kv.Key) *kv.Entry {
-	i.err = nil
-	n := i.r.index.seek(k)
-	if n == i.r.index.len() {
+	if !i.open() {
+		return nil
+	}
+	n := i.x.seek(k)
+	if n == i.x.len() {
 		return i.Last()
 	}
 	if !i.move(n) {
@@ -321,7 +356,7 @@ func (i *Iterator) Next() *kv.Entry {
 		}
 		return i.forward(nil)
 	}
-	if i.err != nil || i.n >= 0 || i.r.index.len() == 0 {
+	if i.err != nil || i.n >= 0 {
 		return nil
 	}
 	return i.First()

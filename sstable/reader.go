@@ -1,8 +1,9 @@
 // The reading side of a table.
 //
 //  1. Whatever is read from the file is checked against its checksum before it is used, each time.
-//  2. Index, filter and range deletes are read by Open and kept; they do not change, and any number of goroutines use them.
-//  3. Data blocks go through the cache. Who gets a block holds a reference and releases it.
+//  2. Range deletes, and index and filter unless they are left to the cache, are read by Open and kept; they do not change,
+//     and any number of goroutines use them.
+//  3. Other blocks go through the cache (fetch.go). Who gets a block holds a reference and releases it.
 //  4. Nothing here trusts a length from the file: handles lie in the file, and what a block says of its size is bounded.
 
 package sstable
@@ -14,7 +15,6 @@ import (
 	"io"
 	"strings"
 	"sync"
-	"sync/atomic"
 
 	"github.com/ashlardb/ashlar/filter"
 	"github.com/ashlardb/ashlar/internal/cache"
@@ -22,17 +22,17 @@ import (
 	"github.com/ashlardb/ashlar/internal/compress"
 	"github.com/ashlardb/ashlar/internal/corrupt"
 	"github.com/ashlardb/ashlar/internal/kv"
+	"github.com/ashlardb/ashlar/internal/stats"
 	"github.com/ashlardb/ashlar/internal/tombstone"
 	"github.com/ashlardb/ashlar/sstable/block"
 	"github.com/ashlardb/ashlar/vfs"
 )
 
-// Stats counts what readers do. Any number of readers may share one. Nothing is counted for a read that only the cache
-// served.
+// Stats are where readers count what they do. Any number of readers may share one.
 type Stats struct {
-	BlocksRead atomic.Uint64 // data blocks that were not in the cache
-	BytesRead  atomic.Uint64 // bytes that were read from files for them
-	FilterNo   atomic.Uint64 // lookups that a filter ended
+	stats.Set
+	// Histograms may be nil.
+	Histograms *stats.Histograms
 }
 
 // ReaderOptions say how a table is read. Zero values are defaults.
@@ -43,6 +43,13 @@ type ReaderOptions struct {
 	Filter filter.Policy
 	// Cache holds data blocks; nil keeps none.
 	Cache *cache.Cache
+	// CacheMeta leaves index, filter and dictionary to the cache, from where they are read again when they have gone.
+	// Without it the reader keeps them.
+	CacheMeta bool
+	// HighPriority gives them precedence in the cache over data blocks.
+	HighPriority bool
+	// Pin reads them at once, and keeps them in the cache as long as the reader is open.
+	Pin bool
 	// LargestSeq is the largest sequence number of the file in the manifest. It counts for ingested tables only.
 	LargestSeq kv.Seq
 	// Stats may be nil.
@@ -62,14 +69,21 @@ type Reader struct {
 
 	foot       footer
 	props      Properties
-	index      index
-	filter     filter.Reader // nil: none, or not to be asked
+	index      *index        // nil: in the cache
+	filter     filter.Reader // nil: none, not to be asked, or in the cache
 	filterSize int64
 	tombstones *tombstone.List
-	dict       []byte
+	dict       []byte         // nil: none, or in the cache
 	seq        kv.Seq         // of every entry, when not 0
 	metas      []block.Handle // every block that is no data block, for VerifyChecksums
 	propsAt    block.Handle
+
+	// What is left to the cache. cachedFilter is nil when there is none, or the reader has it.
+	high         bool
+	indexAt      block.Handle
+	dictAt       block.Handle // of size 0 when there is none, or the reader has it
+	cachedFilter *cachedFilter
+	pins         []*cache.Value
 }
 
 // noCache keeps nothing; readers without a cache get their blocks' memory from it.
@@ -80,16 +94,19 @@ const tailSize = 16 << 10
 
 // Open opens the table in f and owns f from then on, also when it fails. path is for errors.
 func Open(f vfs.File, path string, o ReaderOptions) (*Reader, error) {
-	r := &Reader{f: f, path: path, cmp: o.Comparer, cache: o.Cache, stats: o.Stats}
+	r := &Reader{f: f, path: path, cmp: o.Comparer, cache: o.Cache, stats: o.Stats, high: o.HighPriority}
 	if r.cmp == nil {
 		r.cmp = kv.Bytewise
 	}
 	if r.cache == nil {
 		r.cache = noCache()
 	}
+	if r.stats == nil {
+		r.stats = new(Stats)
+	}
 	r.id = r.cache.NewID()
 	if err := r.open(&o); err != nil {
-		f.Close()
+		r.Close()
 		return nil, err
 	}
 	return r, nil
@@ -141,7 +158,9 @@ func (r *Reader) open(o *ReaderOptions) (err error) {
 		return r.corrupt(r.foot.metaindex, "metaindex: no range deletes, and the properties count %d", n)
 	}
 	if h, ok := names[metaDictionary]; ok {
-		if r.dict, err = r.metaBlock(h, tail); err != nil {
+		if o.CacheMeta {
+			r.dictAt = h
+		} else if r.dict, err = r.metaBlock(h, tail); err != nil {
 			return err
 		}
 	}
@@ -151,10 +170,22 @@ func (r *Reader) open(o *ReaderOptions) (err error) {
 			return r.corrupt(r.foot.metaindex, "metaindex: no index")
 		}
 	}
-	if err := r.readIndex(h, tail); err != nil {
+	r.indexAt = h
+	r.metas = append(r.metas, h)
+	if !o.CacheMeta {
+		var parts []block.Handle
+		if r.index, parts, err = r.readIndex(h, tail); err != nil {
+			return err
+		}
+		r.metas = append(r.metas, parts...)
+	}
+	if err := r.readFilter(names, tail, o); err != nil {
 		return err
 	}
-	return r.readFilter(names, tail, o)
+	if o.CacheMeta && o.Pin {
+		return r.pin()
+	}
+	return nil
 }
 
 // readProperties reads the properties and refuses what they tell is not built.
@@ -203,34 +234,36 @@ func (r *Reader) readProperties(h block.Handle, tail []byte, o *ReaderOptions) e
 	return nil
 }
 
-// readIndex reads the index, both levels of it if there are two.
-func (r *Reader) readIndex(h block.Handle, tail []byte) error {
+// readIndex reads the index, both levels of it if there are two, and returns the blocks of the second.
+func (r *Reader) readIndex(h block.Handle, tail []byte) (x *index, parts []block.Handle, err error) {
 	b, err := r.metaBlock(h, tail)
 	if err != nil {
-		return err
+		return nil, nil, err
 	}
-	r.index = index{cmp: r.cmp, userKeys: r.props.IndexKeyIsUserKey}
+	x = &index{cmp: r.cmp, userKeys: r.props.IndexKeyIsUserKey}
 	firstKeys := r.props.IndexType == indexFirstKeys
 	if r.props.IndexType != indexTwoLevel {
-		err = r.readHandles(&r.index, b, h, firstKeys)
+		err = r.readHandles(x, b, h, firstKeys)
 	} else {
 		top := index{cmp: r.cmp, userKeys: r.props.IndexKeyIsUserKey}
 		if err = r.readHandles(&top, b, h, false); err != nil {
-			return err
+			return nil, nil, err
 		}
 		for _, part := range top.handles {
 			if b, err = r.metaBlock(part, tail); err != nil {
-				return err
+				return nil, nil, err
 			}
-			if err = r.readHandles(&r.index, b, part, false); err != nil {
-				return err
+			if err = r.readHandles(x, b, part, false); err != nil {
+				return nil, nil, err
 			}
-			r.metas = append(r.metas, part)
 		}
+		parts = top.handles
 	}
-	r.index.finish()
-	r.metas = append(r.metas, h)
-	return err
+	if err != nil {
+		return nil, nil, err
+	}
+	x.finish()
+	return x, parts, nil
 }
 
 // readHandles adds the entries of an index block to x.
@@ -272,6 +305,10 @@ func (r *Reader) readFilter(names map[string]block.Handle, tail []byte, o *Reade
 			}
 		}
 		if whole {
+			if o.CacheMeta {
+				r.cachedFilter = &cachedFilter{policy: policy, whole: h}
+				return nil
+			}
 			f, err := r.openFilter(policy, h, tail)
 			r.filter = f
 			return err
@@ -283,6 +320,12 @@ func (r *Reader) readFilter(names map[string]block.Handle, tail []byte, o *Reade
 		p := &partitionedFilter{index: index{cmp: r.cmp, userKeys: r.props.IndexKeyIsUserKey}}
 		if err := r.readHandles(&p.index, b, h, false); err != nil {
 			return err
+		}
+		if o.CacheMeta && p.index.len() > 0 {
+			p.index.finish()
+			r.metas = append(r.metas, p.index.handles...)
+			r.cachedFilter = &cachedFilter{policy: policy, parts: &p.index}
+			return nil
 		}
 		for _, part := range p.index.handles {
 			f, err := r.openFilter(policy, part, tail)
@@ -341,8 +384,10 @@ func (r *Reader) blockError(h block.Handle, err error) error {
 
 // readAt fills b from the file.
 func (r *Reader) readAt(b []byte, off int64) error {
+	start := r.stats.Histograms.Start()
 	n, err := r.f.ReadAt(b, off)
 	if n == len(b) {
+		r.stats.Histograms.Since(stats.SSTRead, start)
 		return nil
 	}
 	if err == nil || err == io.EOF {
@@ -366,6 +411,7 @@ func (r *Reader) verify(raw []byte, h block.Handle) error {
 	if r.foot.sum == checksum.None {
 		return nil
 	}
+	r.stats.Add(stats.BlockChecksumComputed, 1)
 	got := binary.LittleEndian.Uint32(raw[h.Size+1:])
 	if want := r.foot.checksum(raw[:h.Size], raw[h.Size], h.Offset); got != want {
 		return r.corrupt(h, "block of %d bytes has the checksum %08x, want %08x", h.Size, got, want)
@@ -433,96 +479,24 @@ func (r *Reader) metaBlock(h block.Handle, tail []byte) ([]byte, error) {
 	return b, err
 }
 
-// maxScratch is the largest buffer that goes back to the pool.
-const maxScratch = 256 << 10
-
-var scratch = sync.Pool{New: func() any { return new([]byte) }}
-
-// block returns a data block with one reference, from the cache or from the file.
-func (r *Reader) block(h block.Handle, fill bool) (*cache.Value, error) {
-	if v := r.cache.Get(cache.Key{ID: r.id, Offset: h.Offset}); v != nil {
-		return v, nil
-	}
-	return r.load(h, fill)
-}
-
-// load reads a data block from the file.
-func (r *Reader) load(h block.Handle, fill bool) (*cache.Value, error) {
-	s := scratch.Get().(*[]byte)
-	n := int(h.Size) + block.TrailerSize
-	if cap(*s) < n {
-		*s = make([]byte, n)
-	}
-	raw := (*s)[:n]
-	err := r.readAt(raw, int64(h.Offset))
-	var v *cache.Value
-	if err == nil {
-		r.count(1, n)
-		v, err = r.admit(raw, h, fill)
-	}
-	if n <= maxScratch {
-		scratch.Put(s)
-	}
-	return v, err
-}
-
-func (r *Reader) count(blocks, bytes int) {
-	if r.stats != nil {
-		r.stats.BlocksRead.Add(uint64(blocks))
-		r.stats.BytesRead.Add(uint64(bytes))
-	}
-}
-
-// admit makes a value of the cache out of a stored data block, and puts it into the cache if fill is set.
-func (r *Reader) admit(raw []byte, h block.Handle, fill bool) (*cache.Value, error) {
-	if err := r.verify(raw, h); err != nil {
-		return nil, err
-	}
-	n, err := r.length(raw, h)
-	if err != nil {
-		return nil, err
-	}
-	var v *cache.Value
-	if n >= 0 {
-		v = r.cache.Alloc(n)
-		if err := compress.DecompressInto(v.Bytes(), raw[h.Size], r.foot.version, raw[:h.Size], r.dict); err != nil {
-			v.Release()
-			return nil, r.inflateError(h, err)
-		}
-	} else {
-		b, err := compress.Decompress(raw[h.Size], r.foot.version, raw[:h.Size], r.dict)
-		if err != nil {
-			return nil, r.inflateError(h, err)
-		}
-		v = r.cache.Alloc(len(b))
-		copy(v.Bytes(), b)
-	}
-	if block.Apart(v.Bytes()) {
-		b, err := block.Join(nil, v.Bytes())
-		v.Release()
-		if err != nil {
-			return nil, r.blockError(h, err)
-		}
-		v = r.cache.Alloc(len(b))
-		copy(v.Bytes(), b)
-	}
-	if fill {
-		r.cache.Set(cache.Key{ID: r.id, Offset: h.Offset}, v)
-	}
-	return v, nil
-}
-
 // Properties returns what the table says about itself. It must not be changed.
 func (r *Reader) Properties() *Properties { return &r.props }
 
 // HasFilter tells whether Get asks a filter.
-func (r *Reader) HasFilter() bool { return r.filter != nil }
+func (r *Reader) HasFilter() bool { return r.filter != nil || r.cachedFilter != nil }
 
-// MemoryUsage is about how many bytes the reader keeps for index, filter, range deletes and dictionary.
+// MemoryUsage is about how many bytes the reader keeps for index, filter, range deletes and dictionary. What the cache
+// keeps of them, pinned or not, is not in it.
 func (r *Reader) MemoryUsage() int64 {
-	n := r.index.bytes() + r.filterSize + int64(len(r.dict)) + r.tombstones.Bytes()
+	n := r.filterSize + int64(len(r.dict)) + r.tombstones.Bytes()
+	if r.index != nil && len(r.pins) == 0 {
+		n += r.index.bytes()
+	}
 	if p, ok := r.filter.(*partitionedFilter); ok {
 		n += p.index.bytes()
+	}
+	if c := r.cachedFilter; c != nil && c.parts != nil {
+		n += c.parts.bytes()
 	}
 	return n
 }
@@ -530,13 +504,19 @@ func (r *Reader) MemoryUsage() int64 {
 // Size is the length of the file.
 func (r *Reader) Size() int64 { return r.size }
 
-// ApproximateOffset is about where in the file the user key would be: the start of its data block.
+// ApproximateOffset is about where in the file the user key would be: the start of its data block; 0 if the index cannot
+// be read.
 func (r *Reader) ApproximateOffset(user []byte) uint64 {
-	if n := r.index.seek(kv.SeekKey(user, kv.MaxSeq)); n < r.index.len() {
-		return r.index.handles[n].Offset
+	x, v, err := r.indexFor(nil, false)
+	if err != nil {
+		return 0
 	}
-	if n := r.index.len(); n > 0 {
-		h := r.index.handles[n-1]
+	defer release(v)
+	if n := x.seek(kv.SeekKey(user, kv.MaxSeq)); n < x.len() {
+		return x.handles[n].Offset
+	}
+	if n := x.len(); n > 0 {
+		h := x.handles[n-1]
 		return h.Offset + h.Size + block.TrailerSize
 	}
 	return 0
@@ -554,12 +534,17 @@ func (r *Reader) VerifyChecksums(ctx context.Context) error {
 			return err
 		}
 	}
+	if r.index == nil {
+		if _, _, err := r.readIndex(r.indexAt, nil); err != nil {
+			return err
+		}
+	}
 	i := r.NewIter(IterOptions{Readahead: 1 << 20})
 	defer i.Close()
 	var last []byte
 	for e := i.First(); e != nil; e = i.Next() {
 		if k, ok := kv.ParseKey(last); ok && r.cmp.CompareKeys(k, e.Key) >= 0 {
-			return r.corrupt(r.index.handles[i.n], "data block: %v does not come after %v", e.Key, k)
+			return r.corrupt(i.x.handles[i.n], "data block: %v does not come after %v", e.Key, k)
 		}
 		if err := ctx.Err(); err != nil {
 			return err
@@ -570,4 +555,10 @@ func (r *Reader) VerifyChecksums(ctx context.Context) error {
 }
 
 // Close closes the file. Blocks of the table that are in the cache stay there until they are evicted.
-func (r *Reader) Close() error { return r.f.Close() }
+func (r *Reader) Close() error {
+	for _, v := range r.pins {
+		v.Release()
+	}
+	r.pins = nil
+	return r.f.Close()
+}
