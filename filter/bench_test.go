@@ -25,11 +25,11 @@ func benchReader(b *testing.B, p Policy, n uint64) Reader {
 
 // BenchmarkMayContain asks for keys of 16 bytes, in a filter that fits the first cache and in one that does not.
 func BenchmarkMayContain(b *testing.B) {
-	for _, p := range []Policy{Bloom(10), StandardBloom(10)} {
+	for _, p := range []Policy{Bloom(10), StandardBloom(10), Ribbon(10)} {
 		for _, n := range []uint64{4096, benchKeys} {
 			r := benchReader(b, p, n)
 			for what, from := range map[string]uint64{"present": 0, "absent": n} {
-				b.Run(fmt.Sprintf("%s/%d/%s", p.Name(), n, what), func(b *testing.B) {
+				b.Run(fmt.Sprintf("%T/%d/%s", r, n, what), func(b *testing.B) {
 					var key [16]byte
 					yes, i := 0, uint64(0)
 					for b.Loop() {
@@ -47,7 +47,7 @@ func BenchmarkMayContain(b *testing.B) {
 }
 
 func BenchmarkBuild(b *testing.B) {
-	for name, p := range map[string]Policy{"Bloom": Bloom(10), "StandardBloom": StandardBloom(10)} {
+	for name, p := range map[string]Policy{"Bloom": Bloom(10), "StandardBloom": StandardBloom(10), "Ribbon": Ribbon(10)} {
 		b.Run(name, func(b *testing.B) {
 			builder := p.NewBuilder(benchKeys)
 			var key [16]byte

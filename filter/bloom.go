@@ -52,23 +52,79 @@ func (p bloomPolicy) NewBuilder(expectedKeys int) Builder {
 // clampKeys bounds what is set aside on the word of a caller's estimate.
 func clampKeys(expected int) int { return min(max(expected, 0), 1<<16) }
 
+// KeysIn is how many keys a filter of so many bytes has.
+func (p bloomPolicy) KeysIn(bytes int) int { return int(int64(bytes) * 8000 / int64(p.millibits)) }
+
 // Open tells the kinds apart by the metadata.
 func (bloomPolicy) Open(block []byte) (Reader, error) {
-	if len(block) <= metaBytes {
+	kind, bits, meta := kindOf(block)
+	switch kind {
+	case kindBloom:
+		if r, ok := parseBloom(bits, meta); ok {
+			return &r, nil
+		}
+	case kindRibbon:
+		if r, ok := parseRibbon(bits, meta); ok {
+			return &r, nil
+		}
+	case kindLegacy:
+		if r, ok := parseLegacy(bits, meta); ok {
+			return &r, nil
+		}
+	case kindEmpty:
 		return always(false), nil
+	}
+	return always(true), nil
+}
+
+// MayContain asks a stored filter once, without a Reader and without an allocation.
+func (bloomPolicy) MayContain(block, key []byte) (bool, error) {
+	kind, bits, meta := kindOf(block)
+	switch kind {
+	case kindBloom:
+		if r, ok := parseBloom(bits, meta); ok {
+			return r.MayContain(key), nil
+		}
+	case kindRibbon:
+		if r, ok := parseRibbon(bits, meta); ok {
+			return r.MayContain(key), nil
+		}
+	case kindLegacy:
+		if r, ok := parseLegacy(bits, meta); ok {
+			return r.MayContain(key), nil
+		}
+	case kindEmpty:
+		return false, nil
+	}
+	return true, nil
+}
+
+// kind is what a block under the name of RocksDB's filters is.
+type kind uint8
+
+const (
+	kindEmpty kind = iota // no keys: no
+	kindBloom
+	kindRibbon
+	kindLegacy
+	kindUnknown // from the future: yes
+)
+
+func kindOf(block []byte) (kind, []byte, [metaBytes]byte) {
+	if len(block) <= metaBytes {
+		return kindEmpty, nil, [metaBytes]byte{}
 	}
 	bits := block[:len(block)-metaBytes]
 	meta := [metaBytes]byte(block[len(block)-metaBytes:])
 	switch {
 	case meta[0] == markBloom:
-		return openBloom(bits, meta), nil
+		return kindBloom, bits, meta
 	case meta[0] == markRibbon:
-		return openRibbon(bits, meta), nil
+		return kindRibbon, bits, meta
 	case meta[0] == markMatchAll || meta[0] >= 0x80:
-		return always(true), nil
-	default:
-		return openLegacy(bits, meta), nil
+		return kindUnknown, bits, meta
 	}
+	return kindLegacy, bits, meta
 }
 
 // bloomBuilder keeps the hash of each key until the exact count is known.
@@ -140,15 +196,15 @@ type BloomReader struct {
 	probes int
 }
 
-// openBloom returns the reader, or the answer yes for a form that is not known.
-func openBloom(bits []byte, meta [metaBytes]byte) Reader {
+// parseBloom returns the reader, or false for a form that is not known: then the answer is yes.
+func parseBloom(bits []byte, meta [metaBytes]byte) (BloomReader, bool) {
 	probes := int(meta[2] & 31)
 	switch {
 	case meta[1] != 0, meta[2]>>5 != 0, meta[3] != 0, meta[4] != 0, // another implementation, another line size, reserved
 		probes < 1, probes > maxProbes, len(bits)%lineBytes != 0, uint64(len(bits)) > maxBytes:
-		return always(true)
+		return BloomReader{}, false
 	}
-	return &BloomReader{bits: bits, lines: uint32(len(bits) / lineBytes), probes: probes}
+	return BloomReader{bits: bits, lines: uint32(len(bits) / lineBytes), probes: probes}, true
 }
 
 // MayContain returns false when key was certainly not added.

@@ -78,22 +78,39 @@ func (b *standardBuilder) Finish(dst []byte) []byte {
 	return append(dst, standardVersion)
 }
 
+// KeysIn is how many keys a filter of so many bytes has.
+func (p standardPolicy) KeysIn(bytes int) int { return int(int64(bytes) * 8000 / int64(p.millibits)) }
+
 func (standardPolicy) Open(block []byte) (Reader, error) {
+	r, err := parseStandard(block)
+	if err != nil {
+		return nil, err
+	}
+	return &r, nil
+}
+
+// MayContain asks a stored filter once, without a Reader and without an allocation.
+func (standardPolicy) MayContain(block, key []byte) (bool, error) {
+	r, err := parseStandard(block)
+	return err == nil && r.MayContain(key), err
+}
+
+func parseStandard(block []byte) (standardReader, error) {
 	if len(block) < standardTrailer {
-		return nil, fmt.Errorf("filter block of %d bytes is shorter than its trailer", len(block))
+		return standardReader{}, fmt.Errorf("filter block of %d bytes is shorter than its trailer", len(block))
 	}
 	words, trailer := block[:len(block)-standardTrailer], block[len(block)-standardTrailer:]
 	m, k := binary.LittleEndian.Uint64(trailer), binary.LittleEndian.Uint32(trailer[8:])
 	if version := trailer[12]; version != standardVersion {
-		return nil, fmt.Errorf("filter block of version %d, want %d", version, standardVersion)
+		return standardReader{}, fmt.Errorf("filter block of version %d, want %d", version, standardVersion)
 	}
 	if len(words)%8 != 0 || m == 0 || (m-1)/64+1 != uint64(len(words)/8) {
-		return nil, fmt.Errorf("filter block states %d bits and has %d bytes of them", m, len(words))
+		return standardReader{}, fmt.Errorf("filter block states %d bits and has %d bytes of them", m, len(words))
 	}
 	if k == 0 || k > standardMaxK {
-		return nil, fmt.Errorf("filter block states %d hash functions", k)
+		return standardReader{}, fmt.Errorf("filter block states %d hash functions", k)
 	}
-	return &standardReader{bits: words, m: m, k: k}, nil
+	return standardReader{bits: words, m: m, k: k}, nil
 }
 
 type standardReader struct {

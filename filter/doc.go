@@ -6,6 +6,7 @@
 //
 //	Bloom          RocksDB's own filter, bytes and all: written as FastLocalBloom, which RocksDB reads since 6.6.
 //	               Opens legacy Bloom (tables of format_version below 5) and Ribbon as well.
+//	Ribbon         RocksDB's filter for data that stays: 30 % smaller at the same rate, several times as long to build.
 //	StandardBloom  the textbook filter of github.com/bits-and-blooms/bloom, in a block of our own.
 //
 // Bloom is the one to use: its bits of one key lie in one cache line, it is several times faster, and RocksDB uses it too.

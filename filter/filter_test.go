@@ -122,7 +122,7 @@ func TestBloomSizesAreRocksDBs(t *testing.T) {
 }
 
 func TestFilterOfNoKeysSaysNo(t *testing.T) {
-	for _, p := range []Policy{Bloom(10), StandardBloom(10)} {
+	for _, p := range []Policy{Bloom(10), StandardBloom(10), Ribbon(10)} {
 		r, err := p.Open(p.NewBuilder(100).Finish(nil))
 		require.NoError(t, err)
 		require.False(t, r.MayContain(nil))
@@ -200,7 +200,7 @@ func TestFalsePositiveRatesAreWithinBounds(t *testing.T) {
 }
 
 func TestBuilderIsEmptyAfterFinish(t *testing.T) {
-	for _, p := range []Policy{Bloom(10), StandardBloom(10)} {
+	for _, p := range []Policy{Bloom(10), StandardBloom(10), Ribbon(10)} {
 		b := p.NewBuilder(0)
 		build := func(from, to int) []byte {
 			for i := from; i < to; i++ {
@@ -273,7 +273,7 @@ func TestAbsurdStandardBloomBlockIsAnError(t *testing.T) {
 }
 
 func TestKnownPoliciesGoByTheirNames(t *testing.T) {
-	for _, p := range []Policy{Bloom(7), StandardBloom(7)} {
+	for _, p := range []Policy{Bloom(7), StandardBloom(7), Ribbon(7)} {
 		k, ok := Known(p.Name())
 		require.True(t, ok)
 		require.Equal(t, p.Name(), k.Name())

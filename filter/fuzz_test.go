@@ -31,6 +31,19 @@ func FuzzBloomReader(f *testing.F) {
 	f.Fuzz(func(t *testing.T, block, data []byte) { checkPolicy(t, Bloom(10), block, data) })
 }
 
+// FuzzRibbonBuilder is FuzzBloomReader for Ribbon's builder; data that is too short for it is repeated with a number behind.
+func FuzzRibbonBuilder(f *testing.F) {
+	seed(f)
+	f.Fuzz(func(t *testing.T, block, data []byte) {
+		checkPolicy(t, Ribbon(10), block, data)
+		for i := byte(0); len(data) > 0 && len(data) < 4096 && i < 255; i++ {
+			data = append(data, data[:min(len(data), 12)]...)
+			data = append(data, 1, i)
+		}
+		checkPolicy(t, Ribbon(10), block, data)
+	})
+}
+
 // FuzzStandardBloom is FuzzBloomReader for the other policy.
 func FuzzStandardBloom(f *testing.F) {
 	seed(f)
@@ -69,7 +82,7 @@ func FuzzRibbon(f *testing.F) {
 	f.Add([]byte{}, byte(3), uint32(2), []byte("key"))
 	f.Fuzz(func(t *testing.T, words []byte, seed byte, blocks uint32, key []byte) {
 		meta := [metaBytes]byte{markRibbon, seed, byte(blocks), byte(blocks >> 8), byte(blocks >> 16)}
-		r, ok := openRibbon(words, meta).(*ribbonReader)
+		r, ok := parseRibbon(words, meta)
 		if !ok {
 			return
 		}

@@ -19,17 +19,17 @@ type legacyReader struct {
 	probes    int
 }
 
-// openLegacy returns the reader, or the answer yes when the lines do not fit the block.
-func openLegacy(data []byte, meta [metaBytes]byte) Reader {
+// parseLegacy returns the reader, or false when the lines do not fit the block: then the answer is yes.
+func parseLegacy(data []byte, meta [metaBytes]byte) (legacyReader, bool) {
 	lines := binary.LittleEndian.Uint32(meta[1:])
 	if lines == 0 || uint64(len(data))%uint64(lines) != 0 {
-		return always(true)
+		return legacyReader{}, false
 	}
 	size := uint64(len(data)) / uint64(lines) // of a line: the cache line of the machine that wrote it
 	if bits.OnesCount64(size) != 1 || size > 1<<28 {
-		return always(true)
+		return legacyReader{}, false
 	}
-	return &legacyReader{bits: data, lines: lines, lineShift: uint(bits.TrailingZeros64(size)) + 3, probes: int(meta[0])}
+	return legacyReader{bits: data, lines: lines, lineShift: uint(bits.TrailingZeros64(size)) + 3, probes: int(meta[0])}, true
 }
 
 func (r *legacyReader) MayContain(key []byte) bool {

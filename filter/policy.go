@@ -42,6 +42,22 @@ type HashReader interface {
 	MayContainHash(h uint64) bool
 }
 
+// Prober is a Policy that asks a stored filter without a Reader, for filters that are asked out of a cache. All built-in
+// policies are.
+type Prober interface {
+	Policy
+	// MayContain is that of the Reader that Open(block) would return, or Open's error.
+	MayContain(block, key []byte) (bool, error)
+}
+
+// Sizer is a Policy that knows how large its filters are, for filters in partitions of some size. All built-in policies
+// are.
+type Sizer interface {
+	Policy
+	// KeysIn is about how many keys the filter of so many bytes has.
+	KeysIn(bytes int) int
+}
+
 // Hash returns the hash of key that a HashReader takes.
 func Hash(key []byte) uint64 { return xxh3.Hash64Preview(key) }
 

@@ -1,33 +1,139 @@
-// Blocks on their way from the file to who reads them.
+// How blocks get from the file into memory: read, verified, inflated, and, all but those that Open keeps, through the
+// cache.
 //
-//  1. A block that may be in the cache comes through fetch, whatever it is: from the cache, or else from the file, which is
-//     read once for all who want it at the same time. Only the windows that iterators read ahead into go another way.
+//  1. A block that may be in the cache comes through block, whatever its class: from the cache, or else from the file, which
+//     is read once for all who want it at the same time. Only what iterators read ahead goes another way.
 //  2. Who gets a block holds a reference, and releases it.
-//  3. Index and filter are kept decoded (Value.Aux), and what they refer to lies in the value's bytes.
-//  4. A block that finds no room in a strict cache is an error. Else it is used, and not kept.
+//  3. A block that finds no room in a strict cache is an error. Else it is used, and not kept.
 
 package sstable
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
+	"io"
 	"sync"
 
-	"github.com/ashlardb/ashlar/filter"
 	"github.com/ashlardb/ashlar/internal/cache"
+	"github.com/ashlardb/ashlar/internal/checksum"
 	"github.com/ashlardb/ashlar/internal/compress"
-	"github.com/ashlardb/ashlar/internal/kv"
-	"github.com/ashlardb/ashlar/internal/lookup"
+	"github.com/ashlardb/ashlar/internal/corrupt"
 	"github.com/ashlardb/ashlar/internal/stats"
 	"github.com/ashlardb/ashlar/sstable/block"
 )
 
-var (
-	// ErrNotCached is what a read of the cache only gives when it would need the file.
-	ErrNotCached = errors.New("block is not in the cache")
-	// ErrCacheFull is what a read gives that has to keep a block in a cache with a strict limit that has no room for it.
-	ErrCacheFull = errors.New("block cache is full, and its limit is strict")
-)
+// readAt fills b from the file.
+func (r *Reader) readAt(b []byte, off int64) error {
+	start := r.stats.Histograms.Start()
+	n, err := r.f.ReadAt(b, off)
+	if n == len(b) {
+		r.stats.Histograms.Since(stats.SSTRead, start)
+		return nil
+	}
+	if err == nil || err == io.EOF {
+		return corrupt.At(r.path, off, "file of %d bytes ends inside a read of %d", r.size, len(b))
+	}
+	return err
+}
+
+// stored returns a block as it is in the file, with its trailer, out of tail if it lies there.
+func (r *Reader) stored(h block.Handle, tail []byte) ([]byte, error) {
+	n := int64(h.Size) + block.TrailerSize
+	if at := int64(h.Offset) - (r.size - int64(len(tail))); at >= 0 {
+		return tail[at : at+n], nil
+	}
+	b := make([]byte, n)
+	return b, r.readAt(b, int64(h.Offset))
+}
+
+// verify checks the trailer of a stored block.
+func (r *Reader) verify(raw []byte, h block.Handle) error {
+	if r.foot.sum == checksum.None {
+		return nil
+	}
+	r.stats.Add(stats.BlockChecksumComputed, 1)
+	got := binary.LittleEndian.Uint32(raw[h.Size+1:])
+	if want := r.foot.checksum(raw[:h.Size], raw[h.Size], h.Offset); got != want {
+		return r.corrupt(h, "block of %d bytes has the checksum %08x, want %08x", h.Size, got, want)
+	}
+	return nil
+}
+
+// length is how long the stored block will be, or -1 when it does not tell.
+func (r *Reader) length(raw []byte, h block.Handle) (int, error) {
+	n, err := compress.DecompressedLen(raw[h.Size], r.foot.version, raw[:h.Size])
+	if err != nil {
+		return 0, r.inflateError(h, err)
+	}
+	if n == 0 && raw[h.Size] != 0 {
+		return 0, r.corrupt(h, "block: nothing, compressed")
+	}
+	return n, nil
+}
+
+func (r *Reader) inflateError(h block.Handle, err error) error {
+	if errors.Is(err, corrupt.ErrNotSupported) {
+		return corrupt.Unsupported(r.path, int64(h.Offset), "block: %w", err)
+	}
+	return r.corrupt(h, "block: %w", err)
+}
+
+// inflate returns the block that is stored as raw, which was verified. It is raw itself when it is not compressed, else
+// it is written over buf, which may be nil.
+func (r *Reader) inflate(buf, raw []byte, h block.Handle, dict []byte) ([]byte, error) {
+	if raw[h.Size] == 0 {
+		return raw[:h.Size:h.Size], nil
+	}
+	n, err := r.length(raw, h)
+	if err != nil {
+		return nil, err
+	}
+	if n < 0 {
+		buf, err = compress.Decompress(raw[h.Size], r.foot.version, raw[:h.Size], dict)
+	} else {
+		if cap(buf) < n {
+			buf = make([]byte, n)
+		}
+		buf = buf[:n]
+		err = compress.DecompressInto(buf, raw[h.Size], r.foot.version, raw[:h.Size], dict)
+	}
+	if err != nil {
+		return nil, r.inflateError(h, err)
+	}
+	return buf, nil
+}
+
+// metaBlock returns the block at h, which is no data block. It shares no memory with tail.
+func (r *Reader) metaBlock(h block.Handle, tail []byte) ([]byte, error) {
+	raw, err := r.stored(h, tail)
+	if err != nil {
+		return nil, err
+	}
+	if err := r.verify(raw, h); err != nil {
+		return nil, err
+	}
+	b, err := r.inflate(nil, raw, h, nil)
+	if err == nil && raw[h.Size] == 0 {
+		b = append(make([]byte, 0, len(b)), b...)
+	}
+	return b, err
+}
+
+// maxScratch is the largest buffer that goes back to the pool.
+const maxScratch = 256 << 10
+
+var scratch = sync.Pool{New: func() any { return new([]byte) }}
+
+// ErrCacheFull is what a read gives that has to keep a block in a cache with a strict limit that has no room for it.
+var ErrCacheFull = errors.New("block cache is full, and its limit is strict")
+
+// fetch says how a block is to be had.
+type fetch struct {
+	cacheOnly bool         // ErrNotCached rather than I/O
+	dontFill  bool         // data blocks that were not cached stay out of the cache
+	tally     *stats.Tally // counts hits; nil counts them at once
+}
 
 // classTickers are what is counted of the blocks of each class.
 var classTickers = [cache.Classes]struct{ hit, miss, add, bytes stats.Ticker }{
@@ -40,32 +146,32 @@ var classTickers = [cache.Classes]struct{ hit, miss, add, bytes stats.Ticker }{
 		stats.BlockCacheDictionaryBytesInsert},
 }
 
-// fetch returns the block at h with one reference. t counts the hit; without t it is counted at once.
-func (r *Reader) fetch(class cache.Class, h block.Handle, t *stats.Tally, cacheOnly, fill bool) (*cache.Value, error) {
+// block returns a block with one reference, from the cache or from the file.
+func (r *Reader) block(h block.Handle, c cache.Class, how fetch) (*cache.Value, error) {
 	if v := r.cache.Get(cache.Key{ID: r.id, Offset: h.Offset}); v != nil {
-		if t != nil {
-			t.Count(classTickers[class].hit)
+		if how.tally != nil {
+			how.tally.Count(classTickers[c].hit)
 		} else {
-			r.stats.Add(classTickers[class].hit, 1)
+			r.stats.Add(classTickers[c].hit, 1)
 		}
 		return v, nil
 	}
-	if cacheOnly {
-		r.stats.Add(classTickers[class].miss, 1)
+	if how.cacheOnly {
+		r.stats.Add(classTickers[c].miss, 1)
 		return nil, ErrNotCached
 	}
-	return r.load(class, h, fill)
+	return r.load(h, c, how)
 }
 
-// load is fetch for a block that was not in the cache.
-func (r *Reader) load(class cache.Class, h block.Handle, fill bool) (*cache.Value, error) {
-	r.stats.Add(classTickers[class].miss, 1)
+// load is block for one that was not in the cache.
+func (r *Reader) load(h block.Handle, c cache.Class, how fetch) (*cache.Value, error) {
+	r.stats.Add(classTickers[c].miss, 1)
 	v, mine, err := r.cache.Join(cache.Key{ID: r.id, Offset: h.Offset})
 	if mine != nil {
-		v, err = r.read(class, h)
+		v, err = r.read(h, c)
 	}
-	if err == nil && fill {
-		v, err = r.keep(class, h, v)
+	if err == nil && !(how.dontFill && c == cache.Data) {
+		v, err = r.keep(h, c, v)
 	}
 	if mine != nil {
 		r.cache.Land(mine, v, err)
@@ -73,51 +179,19 @@ func (r *Reader) load(class cache.Class, h block.Handle, fill bool) (*cache.Valu
 	return v, err
 }
 
-// keep puts v into the cache and returns it, or releases it and returns why it had to be kept and could not.
-func (r *Reader) keep(class cache.Class, h block.Handle, v *cache.Value) (*cache.Value, error) {
-	p := &classTickers[class]
-	switch r.cache.Set(cache.Key{ID: r.id, Offset: h.Offset}, v) {
-	case cache.Kept:
-		s := r.stats.Lock()
-		s.N[p.add]++
-		s.N[p.bytes] += uint64(len(v.Bytes()))
-		s.Unlock()
-	case cache.NoRoom:
-		r.stats.Add(stats.BlockCacheAddFailures, 1)
-		if r.cache.Strict() {
-			v.Release()
-			return nil, fmt.Errorf("%s: %v block of %d bytes at %d: %w", r.path, class, h.Size, h.Offset, ErrCacheFull)
-		}
-	}
-	return v, nil
-}
-
-// maxScratch is the largest buffer that goes back to the pool.
-const maxScratch = 256 << 10
-
-var scratch = sync.Pool{New: func() any { return new([]byte) }}
-
 // read reads a block from the file.
-func (r *Reader) read(class cache.Class, h block.Handle) (v *cache.Value, err error) {
+func (r *Reader) read(h block.Handle, c cache.Class) (*cache.Value, error) {
 	start := r.stats.Histograms.Start()
-	if class == cache.Index {
-		if v, err = r.loadIndex(h); err == nil {
-			r.stats.Histograms.Since(stats.ReadBlockGet, start)
-		}
-		return v, err
-	}
 	s := scratch.Get().(*[]byte)
 	n := int(h.Size) + block.TrailerSize
 	if cap(*s) < n {
 		*s = make([]byte, n)
 	}
 	raw := (*s)[:n]
-	if err = r.readAt(raw, int64(h.Offset)); err == nil {
-		if class == cache.Data {
-			v, err = r.admit(raw, h)
-		} else {
-			v, err = r.admitMeta(class, raw, h)
-		}
+	err := r.readAt(raw, int64(h.Offset))
+	var v *cache.Value
+	if err == nil {
+		v, err = r.admit(raw, h, c)
 	}
 	if n <= maxScratch {
 		scratch.Put(s)
@@ -128,9 +202,62 @@ func (r *Reader) read(class cache.Class, h block.Handle) (v *cache.Value, err er
 	return v, err
 }
 
-// admit makes a value of the cache out of a stored data block.
-func (r *Reader) admit(raw []byte, h block.Handle) (*cache.Value, error) {
+// keep puts v into the cache and returns it, or releases it and returns why it had to be kept and could not.
+func (r *Reader) keep(h block.Handle, c cache.Class, v *cache.Value) (*cache.Value, error) {
+	p := &classTickers[c]
+	switch r.cache.Set(cache.Key{ID: r.id, Offset: h.Offset}, v) {
+	case cache.Kept:
+		s := r.stats.Lock()
+		s.N[p.add]++
+		s.N[p.bytes] += uint64(len(v.Bytes()))
+		s.Unlock()
+	case cache.NoRoom:
+		r.stats.Add(stats.BlockCacheAddFailures, 1)
+		if r.cache.Strict() {
+			v.Release()
+			return nil, fmt.Errorf("%s: %v block of %d bytes at %d: %w", r.path, c, h.Size, h.Offset, ErrCacheFull)
+		}
+	}
+	return v, nil
+}
+
+// admit makes a value of the cache out of a stored block, in the form that its class has there: an index is kept as its
+// image (index.go).
+func (r *Reader) admit(raw []byte, h block.Handle, c cache.Class) (v *cache.Value, err error) {
 	if err := r.verify(raw, h); err != nil {
+		return nil, err
+	}
+	if raw[h.Size] != 0 {
+		r.stats.Add(stats.NumberBlockDecompressed, 1)
+	}
+	switch c {
+	case cache.Data:
+		return r.admitData(raw, h)
+	case cache.Index:
+		v, err = r.admitIndex(raw, h)
+	default:
+		var b []byte
+		if b, err = r.inflate(nil, raw, h, nil); err == nil {
+			v = r.valueOf(b)
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	v.Class, v.High = c, r.high
+	return v, nil
+}
+
+// valueOf copies b into memory of the cache.
+func (r *Reader) valueOf(b []byte) *cache.Value {
+	v := r.cache.Alloc(len(b))
+	copy(v.Bytes(), b)
+	return v
+}
+
+func (r *Reader) admitData(raw []byte, h block.Handle) (*cache.Value, error) {
+	n, err := r.length(raw, h)
+	if err != nil {
 		return nil, err
 	}
 	dict, held, err := r.dictionary()
@@ -138,90 +265,41 @@ func (r *Reader) admit(raw []byte, h block.Handle) (*cache.Value, error) {
 		return nil, err
 	}
 	defer release(held)
-	v, err := r.unpack(raw, h, dict)
-	if err != nil || !block.Apart(v.Bytes()) {
-		return v, err
-	}
-	b, err := block.Join(nil, v.Bytes())
-	v.Release()
-	if err != nil {
-		return nil, r.blockError(h, err)
-	}
-	return r.copied(b), nil
-}
-
-// unpack makes a value of what a stored block holds.
-func (r *Reader) unpack(raw []byte, h block.Handle, dict []byte) (*cache.Value, error) {
-	n, err := r.length(raw, h)
-	if err != nil {
-		return nil, err
-	}
-	if raw[h.Size] != 0 {
-		r.stats.Add(stats.NumberBlockDecompressed, 1)
-	}
-	if n < 0 {
+	var v *cache.Value
+	if n >= 0 {
+		v = r.cache.Alloc(n)
+		if err := compress.DecompressInto(v.Bytes(), raw[h.Size], r.foot.version, raw[:h.Size], dict); err != nil {
+			v.Release()
+			return nil, r.inflateError(h, err)
+		}
+	} else {
 		b, err := compress.Decompress(raw[h.Size], r.foot.version, raw[:h.Size], dict)
 		if err != nil {
 			return nil, r.inflateError(h, err)
 		}
-		return r.copied(b), nil
+		v = r.valueOf(b)
 	}
-	v := r.cache.Alloc(n)
-	if err := compress.DecompressInto(v.Bytes(), raw[h.Size], r.foot.version, raw[:h.Size], dict); err != nil {
+	if block.Apart(v.Bytes()) {
+		b, err := block.Join(nil, v.Bytes())
 		v.Release()
-		return nil, r.inflateError(h, err)
-	}
-	return v, nil
-}
-
-func (r *Reader) copied(b []byte) *cache.Value {
-	v := r.cache.Alloc(len(b))
-	copy(v.Bytes(), b)
-	return v
-}
-
-// admitMeta makes a value of the cache out of a stored filter or dictionary.
-func (r *Reader) admitMeta(class cache.Class, raw []byte, h block.Handle) (*cache.Value, error) {
-	if err := r.verify(raw, h); err != nil {
-		return nil, err
-	}
-	v, err := r.unpack(raw, h, nil)
-	if err != nil {
-		return nil, err
-	}
-	v.Class, v.High = class, r.high
-	if class == cache.Filter {
-		f, err := r.cachedFilter.policy.Open(v.Bytes())
 		if err != nil {
-			v.Release()
-			return nil, r.corrupt(h, "filter: %w", err)
+			return nil, r.blockError(h, err)
 		}
-		v.Aux = f
+		v = r.valueOf(b)
 	}
 	return v, nil
 }
 
-// loadIndex makes a value of the cache out of the index.
-func (r *Reader) loadIndex(h block.Handle) (*cache.Value, error) {
-	x, _, err := r.readIndex(h, nil)
-	if err != nil {
-		return nil, err
+// dictionary returns the dictionary of data blocks, nil if there is none, and the value to be released that it lies in.
+func (r *Reader) dictionary() ([]byte, *cache.Value, error) {
+	if r.dictAt.Size == 0 {
+		return r.dict, nil, nil
 	}
-	v := r.cache.Alloc(x.packedSize())
-	v.Class, v.High, v.Aux = cache.Index, r.high, x.pack(v.Bytes())
-	return v, nil
-}
-
-// indexFor returns the index, and the value to be released that it lies in if it is in the cache.
-func (r *Reader) indexFor(t *stats.Tally, cacheOnly bool) (*index, *cache.Value, error) {
-	if r.index != nil {
-		return r.index, nil, nil
-	}
-	v, err := r.fetch(cache.Index, r.indexAt, t, cacheOnly, true)
+	v, err := r.block(r.dictAt, cache.Dictionary, fetch{})
 	if err != nil {
 		return nil, nil, err
 	}
-	return v.Aux.(*index), v, nil
+	return v.Bytes(), v, nil
 }
 
 func release(v *cache.Value) {
@@ -230,81 +308,47 @@ func release(v *cache.Value) {
 	}
 }
 
-// dictionary returns the dictionary of data blocks, nil if there is none, and the value to be released that it lies in.
-func (r *Reader) dictionary() ([]byte, *cache.Value, error) {
-	if r.dictAt.Size == 0 {
-		return r.dict, nil, nil
-	}
-	v, err := r.fetch(cache.Dictionary, r.dictAt, nil, false, true)
-	if err != nil {
-		return nil, nil, err
-	}
-	return v.Bytes(), v, nil
-}
-
-// cachedFilter is a filter that is left to the cache: whole, or, where parts is not nil, in parts, each for the keys up to
-// its entry there.
-type cachedFilter struct {
-	policy filter.Policy
-	whole  block.Handle
-	parts  *index
-}
-
-// mayContain asks the filter, if there is one. Asked of the cache only, a filter that is not there says yes.
-func (r *Reader) mayContain(g *lookup.Get) (bool, error) {
-	if r.filter != nil {
-		return r.filter.MayContain(g.User), nil
-	}
-	c := r.cachedFilter
-	h := c.whole
-	if c.parts != nil {
-		n := c.parts.seek(kv.SeekKey(g.User, kv.MaxSeq))
-		h = c.parts.handles[min(n, c.parts.len()-1)]
-	}
-	v, err := r.fetch(cache.Filter, h, &g.Tally, g.CacheOnly, true)
-	if err != nil {
-		if g.CacheOnly && err == ErrNotCached {
-			return true, nil
-		}
-		return false, err
-	}
-	yes := v.Aux.(filter.Reader).MayContain(g.User)
-	v.Release()
-	return yes, nil
-}
-
 // pin reads what is left to the cache and keeps it as long as the reader is open.
 func (r *Reader) pin() error {
-	hold := func(class cache.Class, h block.Handle) error {
-		v, err := r.fetch(class, h, nil, false, true)
-		if err == nil {
+	hold := func(c cache.Class, all ...block.Handle) error {
+		for _, h := range all {
+			v, err := r.block(h, c, fetch{})
+			if err != nil {
+				return err
+			}
 			r.pins = append(r.pins, v)
 		}
-		return err
+		return nil
 	}
-	if err := hold(cache.Index, r.indexAt); err != nil {
-		return err
+	if r.twoLevel {
+		if err := hold(cache.Index, r.index.handles...); err != nil {
+			return err
+		}
 	}
-	r.index = r.pins[0].Aux.(*index)
 	if r.dictAt.Size > 0 {
 		if err := hold(cache.Dictionary, r.dictAt); err != nil {
 			return err
 		}
 	}
-	c := r.cachedFilter
-	switch {
-	case c == nil:
-	case c.parts == nil:
-		if err := hold(cache.Filter, c.whole); err != nil {
-			return err
-		}
-		r.filter = r.pins[len(r.pins)-1].Aux.(filter.Reader)
-	default:
-		for _, h := range c.parts.handles {
-			if err := hold(cache.Filter, h); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
+	return hold(cache.Filter, r.filter.parts.handles...)
 }
+
+// admitIndex makes the image of an index, or of a partition of it.
+func (r *Reader) admitIndex(raw []byte, h block.Handle) (*cache.Value, error) {
+	b, err := r.inflate(nil, raw, h, nil)
+	if err != nil {
+		return nil, err
+	}
+	x := indexScratch.Get().(*index)
+	defer indexScratch.Put(x)
+	x.reset(r.cmp, r.props.IndexKeyIsUserKey)
+	if err := r.readHandles(x, b, h, r.props.IndexType == indexFirstKeys); err != nil {
+		return nil, err
+	}
+	x.finish()
+	v := r.cache.Alloc(x.imageSize())
+	x.store(v.Bytes())
+	return v, nil
+}
+
+var indexScratch = sync.Pool{New: func() any { return new(index) }}

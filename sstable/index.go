@@ -3,14 +3,16 @@ package sstable
 import (
 	"bytes"
 	"encoding/binary"
+	"slices"
 	"unsafe"
 
 	"github.com/ashlardb/ashlar/internal/kv"
 	"github.com/ashlardb/ashlar/sstable/block"
 )
 
-// index is a table's index in memory: for each data block a key S with last key of the block <= S < first key of the
-// next, and where the block is. It is the same whatever the index's form in the file, and two levels become one.
+// index is one block of a table's index in memory: for each block that it names a key S with last key of the block <= S <
+// first key of the next, and where the block is. It is the same whatever its form in the file. Of an index of two levels
+// the upper one and each partition is an index of its own.
 //
 // All of it is flat arrays without pointers. For the bytewise order, prefixes has of each key the 8 bytes after those
 // that all keys share, as a big-endian number: most searches end there and touch no key.
@@ -23,6 +25,19 @@ type index struct {
 	handles  []block.Handle
 	common   int
 	prefixes []uint64
+	spare    []uint64 // where prefixes go, from before reset
+	lone     bool     // it has one entry, for all keys, without a key of its own
+}
+
+// loneIndex is the upper level of an index, or of a filter, that is left to the cache as one block.
+func loneIndex(h block.Handle) index { return index{handles: []block.Handle{h}, lone: true} }
+
+// reset makes x empty, for add. Its arrays are kept.
+func (x *index) reset(cmp *kv.Comparer, userKeys bool) {
+	*x = index{
+		cmp: cmp, userKeys: userKeys,
+		keys: x.keys[:0], ends: x.ends[:0], trailers: x.trailers[:0], handles: x.handles[:0], spare: x.prefixes[:0],
+	}
 }
 
 func (x *index) len() int { return len(x.handles) }
@@ -70,7 +85,7 @@ func (x *index) finish() {
 	for x.common < min(len(first), len(last)) && first[x.common] == last[x.common] {
 		x.common++
 	}
-	x.prefixes = make([]uint64, n)
+	x.prefixes = slices.Grow(x.spare, n)[:n]
 	for i := range x.prefixes {
 		x.prefixes[i] = word(x.user(i)[x.common:])
 	}
@@ -92,6 +107,9 @@ func word(b []byte) uint64 {
 // or after k can be; it is len() when there is none.
 func (x *index) seek(k kv.Key) int {
 	lo, hi := 0, x.len()
+	if x.lone {
+		return 0
+	}
 	if x.prefixes != nil {
 		u := k.User
 		if c := x.common; c > 0 {
@@ -137,30 +155,47 @@ func (x *index) bytes() int64 {
 	return int64(cap(x.keys)) + 4*int64(cap(x.ends)) + 8*int64(cap(x.trailers)+cap(x.prefixes)) + 16*int64(cap(x.handles))
 }
 
-// packedSize is how many bytes pack takes.
-func (x *index) packedSize() int {
-	n := x.len()
-	return n*16 + (len(x.trailers)+len(x.prefixes))*8 + n*4 + len(x.keys)
+// An image is an index in one piece of memory, as it lies in the cache. It never leaves the process, so numbers are in the
+// machine's own order, and the arrays are used in place.
+//
+//	| entries, common, prefixes, trailers u64 | handles | prefixes u64 | trailers u64 | ends u32 | keys |
+const imageHeader = 4 * 8
+
+func (x *index) imageSize() int {
+	return imageHeader + 16*len(x.handles) + 8*(len(x.prefixes)+len(x.trailers)) + 4*len(x.ends) + len(x.keys)
 }
 
-// pack copies x's arrays into b, which lies at a multiple of 8 and is outside of the heap, and returns an index made of
-// the copies. It is good as long as b is.
-func (x *index) pack(b []byte) *index {
-	p := *x
-	p.handles, b = packed(x.handles, b)
-	p.trailers, b = packed(x.trailers, b)
-	p.prefixes, b = packed(x.prefixes, b)
-	p.ends, b = packed(x.ends, b)
-	p.keys, _ = packed(x.keys, b)
-	return &p
-}
-
-// packed copies s to the front of b, and returns the copy and the rest. Nil stays nil.
-func packed[T any](s []T, b []byte) ([]T, []byte) {
-	if len(s) == 0 {
-		return nil, b
+// store writes the image to b, which has its size.
+func (x *index) store(b []byte) {
+	for i, n := range [...]int{len(x.handles), x.common, len(x.prefixes), len(x.trailers)} {
+		binary.NativeEndian.PutUint64(b[8*i:], uint64(n))
 	}
-	to := unsafe.Slice((*T)(unsafe.Pointer(&b[0])), len(s))
-	copy(to, s)
-	return to, b[len(s)*int(unsafe.Sizeof(s[0])):]
+	var y index
+	y.view(b, x.cmp, x.userKeys)
+	copy(y.handles, x.handles)
+	copy(y.prefixes, x.prefixes)
+	copy(y.trailers, x.trailers)
+	copy(y.ends, x.ends)
+	copy(y.keys, x.keys)
+}
+
+// view makes x the index whose image is b, and which lives in b.
+func (x *index) view(b []byte, cmp *kv.Comparer, userKeys bool) {
+	n := int(binary.NativeEndian.Uint64(b))
+	*x = index{cmp: cmp, userKeys: userKeys, common: int(binary.NativeEndian.Uint64(b[8:]))}
+	prefixes, trailers := int(binary.NativeEndian.Uint64(b[16:])), int(binary.NativeEndian.Uint64(b[24:]))
+	b = b[imageHeader:]
+	x.handles, b = array[block.Handle](b, n)
+	if x.prefixes, b = array[uint64](b, prefixes); prefixes == 0 {
+		x.prefixes = nil
+	}
+	x.trailers, b = array[kv.Trailer](b, trailers)
+	x.ends, x.keys = array[int32](b, n)
+}
+
+// array takes n elements from the front of b, which is aligned for them.
+func array[T any](b []byte, n int) (a []T, rest []byte) {
+	var one T
+	size := n * int(unsafe.Sizeof(one))
+	return unsafe.Slice((*T)(unsafe.Pointer(unsafe.SliceData(b))), n), b[size:]
 }

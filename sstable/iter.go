@@ -1,8 +1,8 @@
 // The walk over a table.
 //
-//  1. n is the data block that the iterator stands in; -1 is before the first and len(index) behind the last.
-//  2. it walks block n when loaded is set. What it walks lies in v, a block of the cache that the iterator holds; or, past
-//     the cache, in window or own, which only the next load overwrites.
+//  1. The iterator stands before the first data block, in the one that its cursor is on, or behind the last.
+//  2. it walks the block at when loaded is set, which is the cursor's. What it walks lies in v, a block of the cache that the
+//     iterator holds; or, past the cache, in window or own, which only the next load overwrites.
 //  3. A damaged block ends the walk where it is: nothing is skipped. First, Last and the seeks try again.
 
 package sstable
@@ -26,6 +26,8 @@ type IterOptions struct {
 	Readahead int
 	// CacheOnly ends the walk with ErrNotCached rather than read the file.
 	CacheOnly bool
+	// SkipFilter leaves the filter unasked by seeks with a prefix.
+	SkipFilter bool
 	// Context, if set, is looked at before each block that the file is read for, and its error ends the walk.
 	Context context.Context
 }
@@ -38,13 +40,14 @@ const (
 	maxReadahead          = 256 << 10
 )
 
-// Iterator walks a table's entries. It implements kv.Iterator. The prefix of a seek is of no use to it.
+// Iterator walks a table's entries. It implements kv.Iterator. A seek with a prefix ends at once where the table's filter
+// says that no key has it.
 type Iterator struct {
 	r      *Reader
-	x      *index       // nil before the first move
-	xv     *cache.Value // where x lies in the cache, held until Close
 	o      IterOptions
-	n      int
+	where  place
+	cursor cursor
+	at     block.Handle // the block that was loaded last
 	loaded bool
 	err    error
 	it     block.Iter
@@ -55,16 +58,26 @@ type Iterator struct {
 	own      []byte // the block, where it had to be decompressed
 	joined   []byte // the block, where it had to be joined
 	misses   int    // blocks in a row that were not cached
-	hits     uint64 // blocks that were cached; counted by Close
+	hits     uint64 // blocks that were cached, for Close to count
 	ahead    int    // how far to read ahead
 }
+
+// place is where an iterator stands.
+type place uint8
+
+const (
+	beforeFirst place = iota
+	inside
+	behindLast
+)
 
 var iterators = sync.Pool{New: func() any { return new(Iterator) }}
 
 // NewIter returns an iterator, which must be closed before the reader is.
 func (r *Reader) NewIter(o IterOptions) *Iterator {
 	i := iterators.Get().(*Iterator)
-	i.r, i.o, i.n = r, o, -1
+	i.r, i.o, i.where, i.at = r, o, beforeFirst, block.Handle{}
+	i.cursor.init(r, fetch{cacheOnly: o.CacheOnly, dontFill: o.DontFillCache || o.Readahead > 0})
 	i.ahead = firstReadahead
 	return i
 }
@@ -76,11 +89,12 @@ func (i *Iterator) Close() error {
 	}
 	err := i.err
 	i.unload()
-	release(i.xv)
+	i.cursor.release()
+	i.cursor.r, i.cursor.x = nil, nil
 	if i.hits > 0 {
 		i.r.stats.Add(stats.BlockCacheDataHit, i.hits)
 	}
-	i.r, i.x, i.xv, i.err, i.o, i.hits = nil, nil, nil, nil, IterOptions{}, 0
+	i.r, i.err, i.o, i.hits = nil, nil, IterOptions{}, 0
 	i.window, i.windowAt, i.misses = i.window[:0], 0, 0
 	if cap(i.window)+cap(i.own)+cap(i.joined) <= 2*maxReadahead {
 		iterators.Put(i)
@@ -107,32 +121,22 @@ func (i *Iterator) fail(err error) *kv.Entry {
 	return nil
 }
 
-// open gets the index.
-func (i *Iterator) open() (ok bool) {
-	i.err = nil
-	if i.x == nil {
-		if i.x, i.xv, i.err = i.r.indexFor(nil, i.o.CacheOnly); i.err != nil {
-			i.unload()
-		}
-	}
-	return i.err == nil
-}
-
-// move makes block n the one that it walks.
-func (i *Iterator) move(n int) (ok bool) {
-	if i.loaded && i.n == n {
+// load makes the cursor's block the one that it walks.
+func (i *Iterator) load() (ok bool) {
+	i.where = inside
+	h := i.cursor.handle()
+	if i.loaded && i.at == h {
 		return true
 	}
-	step := n - i.n
+	follows := h.Offset == i.at.Offset+i.at.Size+block.TrailerSize
 	i.unload()
-	i.n = n
-	h := i.x.handles[n]
+	i.at = h
 	var b []byte
 	var err error
 	if i.o.Readahead > 0 {
 		b, err = i.read(h)
 	} else {
-		b, err = i.cached(h, step)
+		b, err = i.cached(h, follows)
 	}
 	if err == nil {
 		if err = i.it.Init(i.r.cmp, b, i.r.seq); err != nil {
@@ -147,8 +151,8 @@ func (i *Iterator) move(n int) (ok bool) {
 	return true
 }
 
-// cached gets a block through the cache, and reads ahead once the blocks before were not there.
-func (i *Iterator) cached(h block.Handle, step int) ([]byte, error) {
+// cached gets a block through the cache, and reads ahead once the blocks before, which it follows, were not there.
+func (i *Iterator) cached(h block.Handle, follows bool) ([]byte, error) {
 	r := i.r
 	v := r.cache.Get(cache.Key{ID: r.id, Offset: h.Offset})
 	if v != nil {
@@ -163,13 +167,13 @@ func (i *Iterator) cached(h block.Handle, step int) ([]byte, error) {
 				return nil, err
 			}
 		}
-		if step != 1 {
+		if !follows {
 			i.misses = 0
 		}
 		i.misses++
 		if i.misses <= missesBeforeReadahead {
 			var err error
-			if v, err = r.load(cache.Data, h, !i.o.DontFillCache); err != nil {
+			if v, err = r.load(h, cache.Data, fetch{dontFill: i.o.DontFillCache}); err != nil {
 				return nil, err
 			}
 		} else {
@@ -181,8 +185,8 @@ func (i *Iterator) cached(h block.Handle, step int) ([]byte, error) {
 			}
 			r.stats.Add(stats.BlockCacheDataMiss, 1)
 			var err error
-			if v, err = r.admit(i.stored(h), h); err == nil && !i.o.DontFillCache {
-				v, err = r.keep(cache.Data, h, v)
+			if v, err = r.admit(i.stored(h), h, cache.Data); err == nil && !i.o.DontFillCache {
+				v, err = r.keep(h, cache.Data, v)
 			}
 			if err != nil {
 				return nil, err
@@ -258,18 +262,27 @@ func (i *Iterator) slide(h block.Handle, n int) error {
 	return nil
 }
 
+// stand goes to the cursor's block, or to the end, if the cursor has none; ok is what the cursor told.
+func (i *Iterator) stand(ok bool, err error, end place) bool {
+	switch {
+	case err != nil:
+		i.fail(err)
+	case !ok:
+		i.unload()
+		i.where = end
+	default:
+		return i.load()
+	}
+	return false
+}
+
 // forward returns e, or the first entry of the blocks after this one when e is nil and nothing is wrong.
 func (i *Iterator) forward(e *kv.Entry) *kv.Entry {
 	for e == nil {
 		if err := i.it.Err(); err != nil {
-			return i.fail(i.r.blockError(i.x.handles[i.n], err))
+			return i.fail(i.r.blockError(i.at, err))
 		}
-		if i.n+1 >= i.x.len() {
-			i.unload()
-			i.n = i.x.len()
-			return nil
-		}
-		if !i.move(i.n + 1) {
+		if ok, err := i.cursor.next(); !i.stand(ok, err, behindLast) {
 			return nil
 		}
 		e = i.it.First()
@@ -281,14 +294,9 @@ func (i *Iterator) forward(e *kv.Entry) *kv.Entry {
 func (i *Iterator) backward(e *kv.Entry) *kv.Entry {
 	for e == nil {
 		if err := i.it.Err(); err != nil {
-			return i.fail(i.r.blockError(i.x.handles[i.n], err))
+			return i.fail(i.r.blockError(i.at, err))
 		}
-		if i.n <= 0 {
-			i.unload()
-			i.n = -1
-			return nil
-		}
-		if !i.move(i.n - 1) {
+		if ok, err := i.cursor.prev(); !i.stand(ok, err, beforeFirst) {
 			return nil
 		}
 		e = i.it.Last()
@@ -298,7 +306,8 @@ func (i *Iterator) backward(e *kv.Entry) *kv.Entry {
 
 // First implements kv.Iterator.
 func (i *Iterator) First() *kv.Entry {
-	if !i.open() || i.x.len() == 0 || !i.move(0) {
+	i.err = nil
+	if ok, err := i.cursor.first(); !i.stand(ok, err, behindLast) {
 		return nil
 	}
 	return i.forward(i.it.First())
@@ -306,28 +315,23 @@ func (i *Iterator) First() *kv.Entry {
 
 // Last implements kv.Iterator.
 func (i *Iterator) Last() *kv.Entry {
-	if !i.open() {
-		return nil
-	}
-	n := i.x.len()
-	if n == 0 || !i.move(n-1) {
+	i.err = nil
+	if ok, err := i.cursor.last(); !i.stand(ok, err, beforeFirst) {
 		return nil
 	}
 	return i.backward(i.it.Last())
 }
 
 // SeekGE implements kv.Iterator.
-func (i *Iterator) SeekGE(k kv.Key, _ []byte) *kv.Entry {
-	if !i.open() {
-		return nil
+func (i *Iterator) SeekGE(k kv.Key, prefix []byte) *kv.Entry {
+	i.err = nil
+	if prefix != nil && !i.o.SkipFilter {
+		if yes, err := i.r.mayHavePrefix(k.User, prefix, i.cursor.how); !yes || err != nil {
+			i.stand(false, err, behindLast)
+			return nil
+		}
 	}
-	n := i.x.seek(k)
-	if n == i.x.len() {
-		i.unload()
-		i.n = n
-		return nil
-	}
-	if !i.move(n) {
+	if ok, err := i.cursor.seek(k); !i.stand(ok, err, behindLast) {
 		return nil
 	}
 	return i.forward(i.it.SeekGE(k))
@@ -335,14 +339,12 @@ func (i *Iterator) SeekGE(k kv.Key, _ []byte) *kv.Entry {
 
 // SeekLT implements kv.Iterator.
 func (i *Iterator) SeekLT(k kv.Key) *kv.Entry {
-	if !i.open() {
-		return nil
-	}
-	n := i.x.seek(k)
-	if n == i.x.len() {
+	i.err = nil
+	ok, err := i.cursor.seek(k)
+	if !ok && err == nil {
 		return i.Last()
 	}
-	if !i.move(n) {
+	if !i.stand(ok, err, behindLast) {
 		return nil
 	}
 	return i.backward(i.it.SeekLT(k))
@@ -356,7 +358,7 @@ func (i *Iterator) Next() *kv.Entry {
 		}
 		return i.forward(nil)
 	}
-	if i.err != nil || i.n >= 0 {
+	if i.err != nil || i.where != beforeFirst {
 		return nil
 	}
 	return i.First()
@@ -370,7 +372,7 @@ func (i *Iterator) Prev() *kv.Entry {
 		}
 		return i.backward(nil)
 	}
-	if i.err != nil || i.n < 0 {
+	if i.err != nil || i.where != behindLast {
 		return nil
 	}
 	return i.Last()

@@ -1,25 +1,20 @@
 // The reading side of a table.
 //
 //  1. Whatever is read from the file is checked against its checksum before it is used, each time.
-//  2. Range deletes, and index and filter unless they are left to the cache, are read by Open and kept; they do not change,
-//     and any number of goroutines use them.
-//  3. Other blocks go through the cache (fetch.go). Who gets a block holds a reference and releases it.
+//  2. Index, filter and range deletes are read by Open and kept, of partitioned ones the upper level; they do not change, and
+//     any number of goroutines use them.
+//  3. Data blocks and partitions go through the cache. Who gets a block holds a reference and releases it.
 //  4. Nothing here trusts a length from the file: handles lie in the file, and what a block says of its size is bounded.
 
 package sstable
 
 import (
 	"context"
-	"encoding/binary"
 	"errors"
-	"io"
-	"strings"
 	"sync"
 
 	"github.com/ashlardb/ashlar/filter"
 	"github.com/ashlardb/ashlar/internal/cache"
-	"github.com/ashlardb/ashlar/internal/checksum"
-	"github.com/ashlardb/ashlar/internal/compress"
 	"github.com/ashlardb/ashlar/internal/corrupt"
 	"github.com/ashlardb/ashlar/internal/kv"
 	"github.com/ashlardb/ashlar/internal/stats"
@@ -41,14 +36,16 @@ type ReaderOptions struct {
 	Comparer *kv.Comparer
 	// Filter reads the table's filter if it is stored under its name; built-in filters are read without it.
 	Filter filter.Policy
-	// Cache holds data blocks; nil keeps none.
+	// PrefixExtractor, if the table's has the same name, allows to ask the filter for prefixes.
+	PrefixExtractor kv.SliceTransform
+	// Cache holds data blocks and partitions; nil keeps none.
 	Cache *cache.Cache
-	// CacheMeta leaves index, filter and dictionary to the cache, from where they are read again when they have gone.
-	// Without it the reader keeps them.
+	// CacheMeta leaves index, filter and dictionary to the cache too, from where they are read again when they have gone.
+	// Without it the reader keeps them, of partitioned ones the upper level, which it keeps in any case.
 	CacheMeta bool
-	// HighPriority gives them precedence in the cache over data blocks.
+	// HighPriority gives indexes, filters and dictionaries precedence in the cache over data blocks.
 	HighPriority bool
-	// Pin reads them at once, and keeps them in the cache as long as the reader is open.
+	// Pin reads what of them is in the cache at once, and keeps it there as long as the reader is open.
 	Pin bool
 	// LargestSeq is the largest sequence number of the file in the manifest. It counts for ingested tables only.
 	LargestSeq kv.Seq
@@ -69,21 +66,17 @@ type Reader struct {
 
 	foot       footer
 	props      Properties
-	index      *index        // nil: in the cache
-	filter     filter.Reader // nil: none, not to be asked, or in the cache
-	filterSize int64
+	index      index // of data blocks, or, when twoLevel, of the index's partitions
+	twoLevel   bool  // also where the index is left to the cache: as one partition
+	filter     tableFilter
 	tombstones *tombstone.List
-	dict       []byte         // nil: none, or in the cache
+	dict       []byte         // nil when there is none, or the cache has it
+	dictAt     block.Handle   // of size 0 when there is none, or the reader has it
 	seq        kv.Seq         // of every entry, when not 0
 	metas      []block.Handle // every block that is no data block, for VerifyChecksums
 	propsAt    block.Handle
-
-	// What is left to the cache. cachedFilter is nil when there is none, or the reader has it.
-	high         bool
-	indexAt      block.Handle
-	dictAt       block.Handle // of size 0 when there is none, or the reader has it
-	cachedFilter *cachedFilter
-	pins         []*cache.Value
+	high       bool // priority in the cache
+	pins       []*cache.Value
 }
 
 // noCache keeps nothing; readers without a cache get their blocks' memory from it.
@@ -170,19 +163,13 @@ func (r *Reader) open(o *ReaderOptions) (err error) {
 			return r.corrupt(r.foot.metaindex, "metaindex: no index")
 		}
 	}
-	r.indexAt = h
-	r.metas = append(r.metas, h)
-	if !o.CacheMeta {
-		var parts []block.Handle
-		if r.index, parts, err = r.readIndex(h, tail); err != nil {
-			return err
-		}
-		r.metas = append(r.metas, parts...)
+	if err := r.readIndex(h, tail, o); err != nil {
+		return err
 	}
 	if err := r.readFilter(names, tail, o); err != nil {
 		return err
 	}
-	if o.CacheMeta && o.Pin {
+	if o.Pin {
 		return r.pin()
 	}
 	return nil
@@ -234,36 +221,23 @@ func (r *Reader) readProperties(h block.Handle, tail []byte, o *ReaderOptions) e
 	return nil
 }
 
-// readIndex reads the index, both levels of it if there are two, and returns the blocks of the second.
-func (r *Reader) readIndex(h block.Handle, tail []byte) (x *index, parts []block.Handle, err error) {
+// readIndex reads the index, or, of two levels, the upper one: its partitions come through the cache.
+func (r *Reader) readIndex(h block.Handle, tail []byte, o *ReaderOptions) error {
+	r.metas = append(r.metas, h)
+	if o.CacheMeta && r.props.IndexType != indexTwoLevel {
+		r.index, r.twoLevel = loneIndex(h), true
+		r.index.userKeys = r.props.IndexKeyIsUserKey
+		return nil
+	}
 	b, err := r.metaBlock(h, tail)
 	if err != nil {
-		return nil, nil, err
+		return err
 	}
-	x = &index{cmp: r.cmp, userKeys: r.props.IndexKeyIsUserKey}
-	firstKeys := r.props.IndexType == indexFirstKeys
-	if r.props.IndexType != indexTwoLevel {
-		err = r.readHandles(x, b, h, firstKeys)
-	} else {
-		top := index{cmp: r.cmp, userKeys: r.props.IndexKeyIsUserKey}
-		if err = r.readHandles(&top, b, h, false); err != nil {
-			return nil, nil, err
-		}
-		for _, part := range top.handles {
-			if b, err = r.metaBlock(part, tail); err != nil {
-				return nil, nil, err
-			}
-			if err = r.readHandles(x, b, part, false); err != nil {
-				return nil, nil, err
-			}
-		}
-		parts = top.handles
-	}
-	if err != nil {
-		return nil, nil, err
-	}
-	x.finish()
-	return x, parts, nil
+	r.index.reset(r.cmp, r.props.IndexKeyIsUserKey)
+	r.twoLevel = r.props.IndexType == indexTwoLevel
+	err = r.readHandles(&r.index, b, h, r.props.IndexType == indexFirstKeys)
+	r.index.finish()
+	return err
 }
 
 // readHandles adds the entries of an index block to x.
@@ -283,92 +257,6 @@ func (r *Reader) readHandles(x *index, b []byte, h block.Handle, firstKeys bool)
 	return nil
 }
 
-// readFilter opens the table's filter, if there is one that can be opened. A filter that is stored under an unknown
-// name, or is not made of whole keys, is as good as none.
-func (r *Reader) readFilter(names map[string]block.Handle, tail []byte, o *ReaderOptions) error {
-	if !r.props.WholeKeyFiltering {
-		return nil
-	}
-	for name, h := range names {
-		stored, whole := strings.CutPrefix(name, metaFullFilter)
-		if !whole {
-			var parts bool
-			if stored, parts = strings.CutPrefix(name, metaPartitionedFilter); !parts {
-				continue
-			}
-		}
-		policy := o.Filter
-		if policy == nil || policy.Name() != stored {
-			var known bool
-			if policy, known = filter.Known(stored); !known {
-				continue
-			}
-		}
-		if whole {
-			if o.CacheMeta {
-				r.cachedFilter = &cachedFilter{policy: policy, whole: h}
-				return nil
-			}
-			f, err := r.openFilter(policy, h, tail)
-			r.filter = f
-			return err
-		}
-		b, err := r.metaBlock(h, tail)
-		if err != nil {
-			return err
-		}
-		p := &partitionedFilter{index: index{cmp: r.cmp, userKeys: r.props.IndexKeyIsUserKey}}
-		if err := r.readHandles(&p.index, b, h, false); err != nil {
-			return err
-		}
-		if o.CacheMeta && p.index.len() > 0 {
-			p.index.finish()
-			r.metas = append(r.metas, p.index.handles...)
-			r.cachedFilter = &cachedFilter{policy: policy, parts: &p.index}
-			return nil
-		}
-		for _, part := range p.index.handles {
-			f, err := r.openFilter(policy, part, tail)
-			if err != nil {
-				return err
-			}
-			p.parts = append(p.parts, f)
-			r.metas = append(r.metas, part)
-		}
-		p.index.finish()
-		if len(p.parts) > 0 {
-			r.filter = p
-		}
-		return nil
-	}
-	return nil
-}
-
-func (r *Reader) openFilter(p filter.Policy, h block.Handle, tail []byte) (filter.Reader, error) {
-	b, err := r.metaBlock(h, tail)
-	if err != nil {
-		return nil, err
-	}
-	f, err := p.Open(b)
-	if err != nil {
-		return nil, r.corrupt(h, "filter: %w", err)
-	}
-	r.filterSize += int64(len(b))
-	return f, nil
-}
-
-// partitionedFilter is a filter in parts, each for the keys up to its entry in the index; the last one's entry may be
-// below the last keys.
-type partitionedFilter struct {
-	index index
-	parts []filter.Reader
-}
-
-func (p *partitionedFilter) MayContain(key []byte) bool {
-	n := p.index.seek(kv.SeekKey(key, kv.MaxSeq))
-	return p.parts[min(n, len(p.parts)-1)].MayContain(key)
-}
-
 func (r *Reader) corrupt(h block.Handle, format string, args ...any) error {
 	return corrupt.At(r.path, int64(h.Offset), format, args...)
 }
@@ -382,121 +270,20 @@ func (r *Reader) blockError(h block.Handle, err error) error {
 	return r.corrupt(h, "data block: %w", err)
 }
 
-// readAt fills b from the file.
-func (r *Reader) readAt(b []byte, off int64) error {
-	start := r.stats.Histograms.Start()
-	n, err := r.f.ReadAt(b, off)
-	if n == len(b) {
-		r.stats.Histograms.Since(stats.SSTRead, start)
-		return nil
-	}
-	if err == nil || err == io.EOF {
-		return corrupt.At(r.path, off, "file of %d bytes ends inside a read of %d", r.size, len(b))
-	}
-	return err
-}
-
-// stored returns a block as it is in the file, with its trailer, out of tail if it lies there.
-func (r *Reader) stored(h block.Handle, tail []byte) ([]byte, error) {
-	n := int64(h.Size) + block.TrailerSize
-	if at := int64(h.Offset) - (r.size - int64(len(tail))); at >= 0 {
-		return tail[at : at+n], nil
-	}
-	b := make([]byte, n)
-	return b, r.readAt(b, int64(h.Offset))
-}
-
-// verify checks the trailer of a stored block.
-func (r *Reader) verify(raw []byte, h block.Handle) error {
-	if r.foot.sum == checksum.None {
-		return nil
-	}
-	r.stats.Add(stats.BlockChecksumComputed, 1)
-	got := binary.LittleEndian.Uint32(raw[h.Size+1:])
-	if want := r.foot.checksum(raw[:h.Size], raw[h.Size], h.Offset); got != want {
-		return r.corrupt(h, "block of %d bytes has the checksum %08x, want %08x", h.Size, got, want)
-	}
-	return nil
-}
-
-// length is how long the stored block will be, or -1 when it does not tell.
-func (r *Reader) length(raw []byte, h block.Handle) (int, error) {
-	n, err := compress.DecompressedLen(raw[h.Size], r.foot.version, raw[:h.Size])
-	if err != nil {
-		return 0, r.inflateError(h, err)
-	}
-	if n == 0 && raw[h.Size] != 0 {
-		return 0, r.corrupt(h, "block: nothing, compressed")
-	}
-	return n, nil
-}
-
-func (r *Reader) inflateError(h block.Handle, err error) error {
-	if errors.Is(err, corrupt.ErrNotSupported) {
-		return corrupt.Unsupported(r.path, int64(h.Offset), "block: %w", err)
-	}
-	return r.corrupt(h, "block: %w", err)
-}
-
-// inflate returns the block that is stored as raw, which was verified. It is raw itself when it is not compressed, else
-// it is written over buf, which may be nil.
-func (r *Reader) inflate(buf, raw []byte, h block.Handle, dict []byte) ([]byte, error) {
-	if raw[h.Size] == 0 {
-		return raw[:h.Size:h.Size], nil
-	}
-	n, err := r.length(raw, h)
-	if err != nil {
-		return nil, err
-	}
-	if n < 0 {
-		buf, err = compress.Decompress(raw[h.Size], r.foot.version, raw[:h.Size], dict)
-	} else {
-		if cap(buf) < n {
-			buf = make([]byte, n)
-		}
-		buf = buf[:n]
-		err = compress.DecompressInto(buf, raw[h.Size], r.foot.version, raw[:h.Size], dict)
-	}
-	if err != nil {
-		return nil, r.inflateError(h, err)
-	}
-	return buf, nil
-}
-
-// metaBlock returns the block at h, which is no data block. It shares no memory with tail.
-func (r *Reader) metaBlock(h block.Handle, tail []byte) ([]byte, error) {
-	raw, err := r.stored(h, tail)
-	if err != nil {
-		return nil, err
-	}
-	if err := r.verify(raw, h); err != nil {
-		return nil, err
-	}
-	b, err := r.inflate(nil, raw, h, nil)
-	if err == nil && raw[h.Size] == 0 {
-		b = append(make([]byte, 0, len(b)), b...)
-	}
-	return b, err
-}
-
 // Properties returns what the table says about itself. It must not be changed.
 func (r *Reader) Properties() *Properties { return &r.props }
 
 // HasFilter tells whether Get asks a filter.
-func (r *Reader) HasFilter() bool { return r.filter != nil || r.cachedFilter != nil }
+func (r *Reader) HasFilter() bool {
+	return r.filter.there() && (r.filter.whole || r.filter.prefix != nil)
+}
 
-// MemoryUsage is about how many bytes the reader keeps for index, filter, range deletes and dictionary. What the cache
-// keeps of them, pinned or not, is not in it.
+// MemoryUsage is about how many bytes the reader keeps for index, filter, range deletes and dictionary. Partitions are the
+// cache's.
 func (r *Reader) MemoryUsage() int64 {
-	n := r.filterSize + int64(len(r.dict)) + r.tombstones.Bytes()
-	if r.index != nil && len(r.pins) == 0 {
-		n += r.index.bytes()
-	}
-	if p, ok := r.filter.(*partitionedFilter); ok {
-		n += p.index.bytes()
-	}
-	if c := r.cachedFilter; c != nil && c.parts != nil {
-		n += c.parts.bytes()
+	n := r.index.bytes() + r.filter.parts.bytes() + int64(len(r.dict)) + r.tombstones.Bytes()
+	if r.filter.full != nil {
+		n += r.filter.size
 	}
 	return n
 }
@@ -504,28 +291,30 @@ func (r *Reader) MemoryUsage() int64 {
 // Size is the length of the file.
 func (r *Reader) Size() int64 { return r.size }
 
-// ApproximateOffset is about where in the file the user key would be: the start of its data block; 0 if the index cannot
-// be read.
+// ApproximateOffset is about where in the file the user key would be: the start of its data block. What cannot be read of
+// the index counts as the end of the data.
 func (r *Reader) ApproximateOffset(user []byte) uint64 {
-	x, v, err := r.indexFor(nil, false)
-	if err != nil {
-		return 0
+	var c cursor
+	c.init(r, fetch{})
+	defer c.release()
+	if ok, err := c.seek(kv.SeekKey(user, kv.MaxSeq)); ok && err == nil {
+		return c.handle().Offset
 	}
-	defer release(v)
-	if n := x.seek(kv.SeekKey(user, kv.MaxSeq)); n < x.len() {
-		return x.handles[n].Offset
-	}
-	if n := x.len(); n > 0 {
-		h := x.handles[n-1]
+	if ok, err := c.last(); ok && err == nil {
+		h := c.handle()
 		return h.Offset + h.Size + block.TrailerSize
 	}
-	return 0
+	return r.props.DataSize
 }
 
 // VerifyChecksums reads the whole table from the file, past the cache: every block's checksum, and the order and form
 // of every entry.
 func (r *Reader) VerifyChecksums(ctx context.Context) error {
-	for _, h := range r.metas {
+	metas := append(r.metas[:len(r.metas):len(r.metas)], r.filter.parts.handles...)
+	if r.twoLevel {
+		metas = append(metas, r.index.handles...)
+	}
+	for _, h := range metas {
 		raw, err := r.stored(h, nil)
 		if err != nil {
 			return err
@@ -534,17 +323,12 @@ func (r *Reader) VerifyChecksums(ctx context.Context) error {
 			return err
 		}
 	}
-	if r.index == nil {
-		if _, _, err := r.readIndex(r.indexAt, nil); err != nil {
-			return err
-		}
-	}
 	i := r.NewIter(IterOptions{Readahead: 1 << 20})
 	defer i.Close()
 	var last []byte
 	for e := i.First(); e != nil; e = i.Next() {
 		if k, ok := kv.ParseKey(last); ok && r.cmp.CompareKeys(k, e.Key) >= 0 {
-			return r.corrupt(i.x.handles[i.n], "data block: %v does not come after %v", e.Key, k)
+			return r.corrupt(i.at, "data block: %v does not come after %v", e.Key, k)
 		}
 		if err := ctx.Err(); err != nil {
 			return err

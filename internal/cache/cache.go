@@ -201,7 +201,7 @@ func (c *Cache) Alloc(n int) *Value {
 // free takes v, to which nobody has a reference.
 func (s *store) free(v *Value) {
 	v.id.Store(0)
-	v.Class, v.High, v.Aux = Data, false, nil
+	v.Class, v.High = Data, false
 	block := v.block
 	v.block = offheap.Block{}
 	s.pool.Free(block)

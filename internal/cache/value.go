@@ -27,14 +27,12 @@ type Value struct {
 	block offheap.Block
 	home  *store
 
-	// Aux is what its reader made of the bytes, to have it at hand with them. It may refer to them. It, Class and High are
-	// set before Set, and are zero in a new value.
-	Aux   any
+	// Set before Set; zero in a new value.
 	Class Class
 	High  bool // stays when others can go
 
 	// What Get and Bytes touch is in the first 64 bytes; with 128, a Value does not lie across lines that it need not.
-	_ [24]byte
+	_ [40]byte
 }
 
 // Bytes returns the block. It lives until the caller's Release.

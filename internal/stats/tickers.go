@@ -61,6 +61,8 @@ const (
 	NumberMultiGetKeysRead
 	NumberMultiGetBytesRead
 	NumberMergeFailures
+	BloomFilterPrefixChecked
+	BloomFilterPrefixUseful
 	NumberReseeksIteration
 	WALFileSynced
 	WALFileBytes
@@ -140,6 +142,8 @@ var tickerNames = [LevelHit]string{
 	NumberMultiGetKeysRead:          "rocksdb.number.multiget.keys.read",
 	NumberMultiGetBytesRead:         "rocksdb.number.multiget.bytes.read",
 	NumberMergeFailures:             "rocksdb.number.merge.failures",
+	BloomFilterPrefixChecked:        "rocksdb.bloom.filter.prefix.checked",
+	BloomFilterPrefixUseful:         "rocksdb.bloom.filter.prefix.useful",
 	NumberReseeksIteration:          "rocksdb.number.reseeks.iteration",
 	WALFileSynced:                   "rocksdb.wal.synced",
 	WALFileBytes:                    "rocksdb.wal.bytes",

@@ -225,12 +225,12 @@ func TestHandlesComeBackInEveryForm(t *testing.T) {
 	}
 }
 
-func TestHashIndexAndHintAreSteppedOver(t *testing.T) {
+func TestClashesAreSearchedAndTheHintIsSteppedOver(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 4))
 	tw := some(rng, kv.Bytewise, 40)
 	b := tw.build(4)
 	footer := binary.LittleEndian.Uint32(b[len(b)-4:])
-	b = append(b[:len(b)-4], 1, 2, 3, 255, 254, 5, 0)
+	b = append(b[:len(b)-4], 254, 254, 254, 254, 254, 5, 0)
 	b = binary.LittleEndian.AppendUint32(b, footer|hashBit|uniformBit)
 	var i Iter
 	require.NoError(t, i.Init(kv.Bytewise, b, 0))
@@ -371,6 +371,7 @@ func FuzzBlockIter(f *testing.F) {
 		tw := some(rng, kv.Bytewise, n*4)
 		f.Add(tw.build(1+n), []byte("ab"), uint64(300))
 		f.Add(tw.apart(1+n), []byte{}, uint64(0))
+		f.Add(tw.hashed(1+n, 0.75), []byte("kk"), uint64(700))
 	}
 	f.Fuzz(func(t *testing.T, b, user []byte, trailer uint64) {
 		exercise(b, kv.Key{User: user, Trailer: kv.Trailer(trailer)})
@@ -386,6 +387,8 @@ func FuzzBlockRoundTrip(f *testing.F) {
 			tw := some(rng, cmp, int(n))
 			var i Iter
 			require.NoError(t, i.Init(cmp, tw.build(int(interval)), 0))
+			tw.check(t, rng, cmp, &i, 100)
+			require.NoError(t, i.Init(cmp, tw.hashed(int(interval), 0.75), 0))
 			tw.check(t, rng, cmp, &i, 100)
 		}
 	})

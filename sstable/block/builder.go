@@ -41,6 +41,7 @@ type Builder struct {
 	last     []byte // the last key
 	cur      []byte // the next one, while it is being added
 	handle   Handle // the last handle, for delta encoding
+	hash     hashBuilder
 }
 
 // Init makes the builder ready for a first block with a restart point every interval entries. An interval below 1 means
@@ -50,7 +51,14 @@ func (b *Builder) Init(interval int) {
 		interval = 1 << 30
 	}
 	b.interval = interval
+	b.hash.perKey = 0
 	b.Reset()
+}
+
+// InitHashed is Init for data blocks with a hash index of 1/util buckets for each key.
+func (b *Builder) InitHashed(interval int, util float64) {
+	b.Init(interval)
+	b.hash.perKey = 1 / util
 }
 
 // Reset begins another block.
@@ -58,6 +66,7 @@ func (b *Builder) Reset() {
 	b.buf = b.buf[:0]
 	b.restarts = append(b.restarts[:0], 0)
 	b.since, b.entries = 0, 0
+	b.hash.reset()
 	b.last = b.last[:0]
 }
 
@@ -68,7 +77,7 @@ func (b *Builder) Empty() bool { return b.entries == 0 }
 func (b *Builder) Last() []byte { return b.last }
 
 // Size is the length that Finish would give the block now.
-func (b *Builder) Size() int { return len(b.buf) + 4*len(b.restarts) + 4 }
+func (b *Builder) Size() int { return len(b.buf) + 4*len(b.restarts) + 4 + b.hash.size() }
 
 // SizeWith is an upper estimate of Size after an entry of the given lengths.
 func (b *Builder) SizeWith(key, value int) int { return b.Size() + 12 + key + value }
@@ -88,6 +97,9 @@ func (b *Builder) Add(k kv.Key, value []byte) {
 	}
 	buf = append(buf, b.cur[shared:]...)
 	b.buf = append(buf, value...)
+	if b.hash.perKey > 0 {
+		b.hash.add(k.User, len(b.restarts)-1)
+	}
 	b.end()
 }
 
@@ -144,12 +156,18 @@ func (b *Builder) end() {
 	b.entries++
 }
 
-// Finish appends restart points and footer and returns the block, which lives until Reset.
+// Finish appends restart points, the hash index and the footer, and returns the block, which lives until Reset.
 func (b *Builder) Finish() []byte {
+	footer := uint32(len(b.restarts))
+	hashed := b.hash.size() > 0 && b.Size() <= maxHashed
 	for _, r := range b.restarts {
 		b.buf = binary.LittleEndian.AppendUint32(b.buf, r)
 	}
-	b.buf = binary.LittleEndian.AppendUint32(b.buf, uint32(len(b.restarts)))
+	if hashed {
+		b.buf = b.hash.append(b.buf)
+		footer |= hashBit
+	}
+	b.buf = binary.LittleEndian.AppendUint32(b.buf, footer)
 	return b.buf
 }
 

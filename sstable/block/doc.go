@@ -26,7 +26,8 @@
 // one more length-prefixed string after the handle.
 //
 // RocksDB 11 can write a data block with its values behind all its keys (bit 28); Join turns such a block into the
-// ordinary form, once, when it is loaded. The hash index is skipped: binary search over restarts is correct without it.
+// ordinary form, once, when it is loaded. The hash index (hash.go) serves point lookups of the bytewise order; all else
+// does without it.
 //
 // Nothing in a block is believed: a length that reaches too far is an *Error with the offset inside the block, and the
 // caller adds the file's name. A Builder, an Iter and a scanner belong to one goroutine.

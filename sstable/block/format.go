@@ -32,6 +32,8 @@ type layout struct {
 	entries  int // end of the entries, start of the restart array
 	restarts int // how many
 	apart    int // where values start, or -1 when they stand beside their keys
+	hash     int // where the hash index starts
+	buckets  int // of the hash index, 0 when there is none
 }
 
 // parse reads the footer and checks that the restart array fits. Single restarts are checked where they are used.
@@ -56,9 +58,11 @@ func parse(b []byte) (layout, *Error) {
 			return layout{}, &Error{0, "too short for a hash index", false}
 		}
 		end -= 2
-		if end -= int(binary.LittleEndian.Uint16(b[end:])); end < 0 {
+		l.buckets = int(binary.LittleEndian.Uint16(b[end:]))
+		if end -= l.buckets; end < 0 {
 			return layout{}, &Error{0, "hash index longer than the block", false}
 		}
+		l.hash = end
 	}
 	l.entries = end - 4*l.restarts
 	if l.restarts == 0 || l.entries < 0 {

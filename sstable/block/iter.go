@@ -26,6 +26,7 @@ type Iter struct {
 	data     []byte
 	restarts []byte // 4 bytes each
 	count    int
+	hash     []byte     // buckets of the hash index, if there are any and they are of use
 	overlay  kv.Trailer // of an ingested table: its sequence number, shifted
 
 	off, next int
@@ -58,7 +59,7 @@ func (i *Iter) Init(cmp *kv.Comparer, b []byte, seq kv.Seq) error {
 		bad = &Error{0, "keys and values apart: not joined", false}
 	}
 	if bad != nil {
-		i.data, i.restarts, i.count = nil, nil, 0
+		i.data, i.restarts, i.count, i.hash = nil, nil, 0, nil
 		i.off, i.next = 0, 0
 		i.err = bad
 		return bad
@@ -66,13 +67,17 @@ func (i *Iter) Init(cmp *kv.Comparer, b []byte, seq kv.Seq) error {
 	i.data = b[:l.entries:l.entries]
 	i.restarts = b[l.entries : l.entries+4*l.restarts]
 	i.count = l.restarts
+	i.hash = nil
+	if l.buckets > 0 && i.bytewise && l.entries > 0 {
+		i.hash = b[l.hash : l.hash+l.buckets]
+	}
 	i.off, i.next = -1, 0
 	return nil
 }
 
 // Drop lets go of the block, and keeps the buffers. The iterator must be given another by Init before it is used.
 func (i *Iter) Drop() {
-	i.data, i.restarts, i.key, i.count = nil, nil, nil, 0
+	i.data, i.restarts, i.key, i.count, i.hash = nil, nil, nil, 0, nil
 	i.entry = kv.Entry{}
 	i.off, i.next = 0, 0
 }
@@ -276,7 +281,13 @@ func (i *Iter) SeekGE(k kv.Key) *kv.Entry {
 //   - !found and !more: the block has no such version and a larger key, so no later block has it either.
 //   - !found and more: the block ends before; the next one may have it.
 func (i *Iter) Find(k kv.Key) (t kv.Trailer, value []byte, found, more bool) {
-	v, t, h := i.find(k)
+	var v int
+	var h how
+	if i.hash != nil {
+		v, t, h = i.findHashed(k)
+	} else {
+		v, t, h = i.find(k)
+	}
 	switch h {
 	case nowhere:
 		return 0, nil, false, i.err == nil
@@ -301,10 +312,6 @@ const (
 )
 
 // find sets off and next to the first entry at or after k and returns where its value starts. t counts with equal only.
-//
-// For the bytewise order it builds no keys. With m = how many bytes k.User shares with the entry before (which is
-// below k), an entry that shares more than m bytes with that entry is below k as well; one that shares m or fewer is
-// decided by its suffix alone.
 func (i *Iter) find(k kv.Key) (v int, t kv.Trailer, h how) {
 	i.err = nil
 	i.back = i.back[:0]
@@ -315,9 +322,20 @@ func (i *Iter) find(k kv.Key) (v int, t kv.Trailer, h how) {
 	if !i.bytewise {
 		return 0, 0, i.findByKeys(k, p)
 	}
+	return i.findFrom(k, p, len(i.data))
+}
+
+// findFrom is find for the bytewise order, from the restart point at p to limit.
+//
+// For the bytewise order it builds no keys. With m = how many bytes k.User shares with the entry before (which is
+// below k), an entry that shares more than m bytes with that entry is below k as well; one that shares m or fewer is
+// decided by its suffix alone.
+func (i *Iter) findFrom(k kv.Key, p, limit int) (v int, t kv.Trailer, h how) {
+	i.err = nil
+	i.back = i.back[:0]
 	start, d, user := p, i.data, k.User
 	m, before := 0, 0 // before: length of the user key of the entry before
-	for p < len(d) {
+	for p < limit {
 		var shared, unshared, n int
 		q := p + 3
 		if q <= len(d) && d[p]|d[p+1]|d[p+2] < 0x80 {
