@@ -198,6 +198,7 @@ func (d *DB) newFamily(id uint32, name string, o *ColumnFamilyOptions) (*ColumnF
 		DynamicLevelBytes:        !o.NoDynamicLevelBytes,
 	})
 	t := &o.Table
+	cf.counts.Histograms = d.hist
 	deep := sstable.FamilyOptions{
 		Comparer: o.Comparator, Filter: t.FilterPolicy, Stats: &cf.counts,
 		CacheMeta: t.CacheIndexAndFilterBlocks, HighPriority: !t.CacheIndexAndFilterBlocksWithoutPriority,

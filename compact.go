@@ -8,6 +8,7 @@ import (
 	"github.com/ashlardb/ashlar/compaction"
 	"github.com/ashlardb/ashlar/internal/fname"
 	"github.com/ashlardb/ashlar/internal/kv"
+	"github.com/ashlardb/ashlar/internal/stats"
 	"github.com/ashlardb/ashlar/internal/tombstone"
 	"github.com/ashlardb/ashlar/lsm"
 	"github.com/ashlardb/ashlar/manifest"
@@ -49,6 +50,8 @@ func (d *DB) compact(cf *ColumnFamily, sv *lsm.Superversion, plan *compaction.Pl
 	d.log.Info("compaction", "family", cf.name, "plan", plan.String(), "outputs", len(res.Files), "read", res.BytesRead,
 		"written", res.BytesWritten, "unmerged", res.Unmerged, "took", info.Duration, "error", err)
 	if err == nil {
+		d.hist.Add(stats.CompactionTime, uint64(info.Duration.Microseconds()))
+		d.hist.Add(stats.NumFilesInSingleCompaction, uint64(len(info.Inputs)))
 		d.counters.compactions.Add(1)
 		d.counters.compactBytesRead.Add(res.BytesRead)
 		d.counters.compactBytesWritten.Add(res.BytesWritten)

@@ -12,6 +12,7 @@ import (
 	"github.com/ashlardb/ashlar/internal/batch"
 	"github.com/ashlardb/ashlar/internal/fname"
 	"github.com/ashlardb/ashlar/internal/kv"
+	"github.com/ashlardb/ashlar/internal/stats"
 	"github.com/ashlardb/ashlar/manifest"
 	"github.com/ashlardb/ashlar/sstable"
 	"github.com/ashlardb/ashlar/vfs"
@@ -59,6 +60,8 @@ type DB struct {
 	maxTotalWAL   atomic.Uint64                   // stored under mu
 	superversions atomic.Int64                    // not yet freed
 	counters      counters
+	counts        stats.Set         // what is nobody's family
+	hist          *stats.Histograms // of Options.Statistics; constant after Open, nil measures nothing
 
 	// Owned by the write leader, and by whoever has the queue to itself (exclusive).
 	lastSeq    kv.Seq // last number given out
@@ -86,6 +89,7 @@ type DB struct {
 	events      []func()
 	eventCond   sync.Cond
 	eventsEnded bool
+	dropped     stats.Counts // of families that were dropped
 
 	// With locks of their own.
 	snapshots snapshotList
@@ -135,6 +139,7 @@ func (d *DB) addFamilyLocked(cf *ColumnFamily) {
 }
 
 func (d *DB) removeFamilyLocked(cf *ColumnFamily) {
+	cf.counts.AddTo(&d.dropped)
 	all := append([]*ColumnFamily(nil), *d.families.Load()...)
 	all[cf.id] = nil
 	d.setFamiliesLocked(all)
@@ -263,6 +268,7 @@ func (d *DB) Close() error {
 // finish lets go of what readers needed. The cleaner calls it when the last of them is gone.
 func (d *DB) finish() {
 	d.tables.Close()
+	d.opts.Statistics.remove(d)
 	d.log.Info("closed")
 	if d.logFile != nil {
 		d.logFile.Close()

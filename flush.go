@@ -8,6 +8,7 @@ import (
 
 	"github.com/ashlardb/ashlar/compaction"
 	"github.com/ashlardb/ashlar/internal/kv"
+	"github.com/ashlardb/ashlar/internal/stats"
 	"github.com/ashlardb/ashlar/lsm"
 	"github.com/ashlardb/ashlar/manifest"
 )
@@ -69,6 +70,7 @@ func (d *DB) flushEndedLocked(info FlushInfo, memtables int) {
 	if info.Err == nil {
 		d.counters.flushes.Add(1)
 		d.counters.flushBytes.Add(info.Bytes)
+		d.hist.Add(stats.FlushTime, uint64(info.Duration.Microseconds()))
 	}
 	d.eventLocked(func() {
 		d.log.Info("flush", "family", info.ColumnFamily, "memtables", memtables, "table", info.FileNumber, "bytes", info.Bytes,

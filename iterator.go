@@ -6,6 +6,7 @@ import (
 
 	"github.com/ashlardb/ashlar/internal/kv"
 	"github.com/ashlardb/ashlar/internal/merge"
+	"github.com/ashlardb/ashlar/internal/stats"
 	"github.com/ashlardb/ashlar/lsm"
 )
 
@@ -39,6 +40,8 @@ type Iterator struct {
 	value  []byte // forward: the internal iterator's; else saved, or that of merged
 	saved  []byte
 	merged *merged // nil until the first merge
+
+	counts iteratorCounts
 
 	small [48]byte // where short keys go
 }
@@ -89,6 +92,7 @@ func (i *Iterator) open(o *ReadOptions) {
 	if i.over != nil {
 		i.it, i.own = i.over.index.over(i.cf.id, i.it), i.over.index.next-1
 	}
+	i.cf.counts.Add(stats.NumIteratorCreated, 1)
 	i.handle = i.cf.db.handles.add(handleIterator, i.cf.name)
 	if i.cf.db.closed.Load() {
 		// Close may have counted the open handles before this one came in.
@@ -154,6 +158,11 @@ func (i *Iterator) usable() bool {
 
 // SeekToFirst goes to the first entry, and returns Valid.
 func (i *Iterator) SeekToFirst() bool {
+	start := i.cf.db.hist.Start()
+	return i.countSeek(start, i.seekToFirst())
+}
+
+func (i *Iterator) seekToFirst() bool {
 	if !i.usable() {
 		return false
 	}
@@ -166,6 +175,11 @@ func (i *Iterator) SeekToFirst() bool {
 
 // SeekToLast goes to the last entry.
 func (i *Iterator) SeekToLast() bool {
+	start := i.cf.db.hist.Start()
+	return i.countSeek(start, i.seekToLast())
+}
+
+func (i *Iterator) seekToLast() bool {
 	if !i.usable() {
 		return false
 	}
@@ -178,6 +192,11 @@ func (i *Iterator) SeekToLast() bool {
 
 // Seek goes to the first entry with a key >= key.
 func (i *Iterator) Seek(key []byte) bool {
+	start := i.cf.db.hist.Start()
+	return i.countSeek(start, i.seek(key))
+}
+
+func (i *Iterator) seek(key []byte) bool {
 	if !i.usable() {
 		return false
 	}
@@ -190,6 +209,11 @@ func (i *Iterator) Seek(key []byte) bool {
 
 // SeekForPrev goes to the last entry with a key <= key.
 func (i *Iterator) SeekForPrev(key []byte) bool {
+	start := i.cf.db.hist.Start()
+	return i.countSeek(start, i.seekForPrev(key))
+}
+
+func (i *Iterator) seekForPrev(key []byte) bool {
 	if !i.usable() {
 		return false
 	}
@@ -203,11 +227,15 @@ func (i *Iterator) SeekForPrev(key []byte) bool {
 
 // Next goes to the next entry.
 func (i *Iterator) Next() bool {
+	return i.countMove(&i.counts.nexts, &i.counts.nextsFound, i.next())
+}
+
+func (i *Iterator) next() bool {
 	if !i.valid {
 		if i.err != nil || i.dir != backward && i.placed {
 			return false
 		}
-		return i.SeekToFirst()
+		return i.seekToFirst()
 	}
 	if !i.usable() {
 		return false
@@ -226,11 +254,15 @@ func (i *Iterator) Next() bool {
 
 // Prev goes to the entry before.
 func (i *Iterator) Prev() bool {
+	return i.countMove(&i.counts.prevs, &i.counts.prevsFound, i.prev())
+}
+
+func (i *Iterator) prev() bool {
 	if !i.valid {
 		if i.err != nil || i.dir == backward && i.placed {
 			return false
 		}
-		return i.SeekToLast()
+		return i.seekToLast()
 	}
 	if !i.usable() {
 		return false
@@ -264,7 +296,9 @@ const maxSequentialSkip = 8
 func (i *Iterator) showNext(e *kv.Entry, skip bool) bool {
 	for skipped := 0; e != nil; e = i.it.Next() {
 		if skip && bytes.Equal(e.Key.User, i.key) {
+			i.counts.skipped++
 			if skipped++; skipped == maxSequentialSkip {
+				i.counts.reseeks++
 				e = i.it.SeekGE(kv.Key{User: i.key}, nil)
 				if e == nil {
 					break
@@ -462,6 +496,7 @@ func (i *Iterator) release() {
 		i.err = i.cf.readError(err)
 	}
 	i.it = nil
+	i.flushCounts()
 	i.sv.Release()
 	i.cf.db.closeHandle(handleIterator, i.handle)
 }

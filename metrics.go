@@ -16,6 +16,7 @@ type counters struct {
 	flushes, flushBytes                                atomic.Uint64
 	compactions, compactBytesRead, compactBytesWritten atomic.Uint64
 	stallMicros                                        atomic.Uint64
+	bytesWritten, walWrites                            atomic.Uint64
 }
 
 // Metrics are the numbers of a database at one moment. Counts are since Open.

@@ -110,6 +110,8 @@ func newDB(dir string, o *Options) *DB {
 	d.commits.New = func() any { return new(commit) }
 	d.ctx, d.cancel = context.WithCancel(context.Background())
 	d.tables = sstable.NewTables(d.fs, d.dir, d.opts.MaxOpenFiles, d.cache)
+	d.hist = d.opts.Statistics.hist()
+	d.opts.Statistics.add(d)
 	d.writes = writegroup.New[*commit](committer{d})
 	d.setDials()
 	d.log = slog.New(slog.DiscardHandler)
@@ -146,6 +148,7 @@ func (d *DB) abandon() {
 		d.versions.Close()
 	}
 	d.tables.Close()
+	d.opts.Statistics.remove(d)
 	if d.logFile != nil {
 		d.logFile.Close()
 	}

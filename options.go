@@ -165,6 +165,9 @@ type Options struct {
 	DelayedWriteRate uint64
 	// BlockCache holds blocks of tables. Default: one of 32 MiB for this database.
 	BlockCache *Cache
+	// Statistics sums up what is counted and takes histograms, for this database and others that have it. Default: none; the
+	// database counts for its Metrics all the same.
+	Statistics *Statistics
 	// FS is the file system. Default: the operating system's.
 	FS vfs.FS
 	// Logger gets a line for what happens in the background. Default: the file LOG in the database's directory.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/ashlardb/ashlar/internal/batch"
 	"github.com/ashlardb/ashlar/internal/kv"
+	"github.com/ashlardb/ashlar/internal/stats"
 	"github.com/ashlardb/ashlar/internal/txnbridge"
 	"github.com/ashlardb/ashlar/memtable"
 	"github.com/ashlardb/ashlar/writegroup"
@@ -111,11 +112,16 @@ func (d *DB) commit(c *commit, o *WriteOptions) error {
 	if c.opts.Sync && c.opts.DisableWAL {
 		return invalid("Sync asks for the log that DisableWAL leaves out")
 	}
+	start := d.hist.Start()
 	var err error
 	if c.ctx.Done() == nil {
 		err = d.writes.Commit(c)
 	} else {
 		err = d.writes.CommitContext(c.ctx, c)
+	}
+	d.hist.Since(stats.DBWrite, start)
+	if d.hist != nil {
+		d.hist.Add(stats.BytesPerWrite, uint64(c.batch.Len()))
 	}
 	c.batch, c.ctx = nil, nil
 	c.check, c.phase, c.mark, c.txn = nil, noPhase, nil, nil
@@ -279,6 +285,7 @@ func (s committer) Log(g *writegroup.Group[*commit]) (spread bool, err error) {
 			return false, d.setBackgroundError(reasonLog, during(err, "write the log"))
 		}
 		d.counters.walBytes.Add(uint64(size))
+		d.counters.walWrites.Add(uint64(len(parts) - 1))
 		if sync {
 			d.counters.walSyncs.Add(1)
 		}
@@ -289,6 +296,7 @@ func (s committer) Log(g *writegroup.Group[*commit]) (spread bool, err error) {
 	}
 	clear(parts)
 	d.lastGroup = size
+	d.counters.bytesWritten.Add(uint64(size))
 	d.counters.groups.Add(1)
 	d.counters.writes.Add(uint64(len(works)))
 	d.counters.keysWritten.Add(uint64(numbers))
