@@ -377,6 +377,7 @@ func (i *Iterator) merge(existing []byte, exists bool, operands [][]byte) bool {
 	m := i.merged
 	var err error
 	if m.value, err = merge.Full(i.cf.opts.MergeOperator, m.value[:0], i.key, existing, exists, operands); err != nil {
+		i.cf.counts.Add(stats.NumberMergeFailures, 1)
 		i.err = i.cf.mergeError(err)
 		return false
 	}
