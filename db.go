@@ -187,12 +187,14 @@ func (d *DB) SyncWAL(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
+	start := d.hist.Start()
 	if err := d.wals.Sync(); err != nil {
 		if d.closed.Load() {
 			return ErrClosed
 		}
 		return d.setBackgroundError(reasonLog, during(err, "sync the log"))
 	}
+	d.hist.Since(stats.WALFileSync, start)
 	d.counters.walSyncs.Add(1)
 	return nil
 }

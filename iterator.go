@@ -158,7 +158,7 @@ func (i *Iterator) usable() bool {
 
 // SeekToFirst goes to the first entry, and returns Valid.
 func (i *Iterator) SeekToFirst() bool {
-	start := i.cf.db.hist.Start()
+	start := i.seekStart()
 	return i.countSeek(start, i.seekToFirst())
 }
 
@@ -175,7 +175,7 @@ func (i *Iterator) seekToFirst() bool {
 
 // SeekToLast goes to the last entry.
 func (i *Iterator) SeekToLast() bool {
-	start := i.cf.db.hist.Start()
+	start := i.seekStart()
 	return i.countSeek(start, i.seekToLast())
 }
 
@@ -192,7 +192,7 @@ func (i *Iterator) seekToLast() bool {
 
 // Seek goes to the first entry with a key >= key.
 func (i *Iterator) Seek(key []byte) bool {
-	start := i.cf.db.hist.Start()
+	start := i.seekStart()
 	return i.countSeek(start, i.seek(key))
 }
 
@@ -209,7 +209,7 @@ func (i *Iterator) seek(key []byte) bool {
 
 // SeekForPrev goes to the last entry with a key <= key.
 func (i *Iterator) SeekForPrev(key []byte) bool {
-	start := i.cf.db.hist.Start()
+	start := i.seekStart()
 	return i.countSeek(start, i.seekForPrev(key))
 }
 

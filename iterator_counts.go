@@ -22,9 +22,19 @@ func (i *Iterator) countMove(moves, found *uint64, ok bool) bool {
 	return ok
 }
 
+// seekStart returns the time for countSeek. An iterator that could not be made has nothing to measure with.
+func (i *Iterator) seekStart() time.Time {
+	if i.it == nil {
+		return time.Time{}
+	}
+	return i.cf.db.hist.Start()
+}
+
 // countSeek is countMove for a seek that began at start.
 func (i *Iterator) countSeek(start time.Time, ok bool) bool {
-	i.cf.db.hist.Since(stats.DBSeek, start)
+	if !start.IsZero() {
+		i.cf.db.hist.Since(stats.DBSeek, start)
+	}
 	return i.countMove(&i.counts.seeks, &i.counts.seeksFound, ok)
 }
 

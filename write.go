@@ -393,10 +393,12 @@ func (s committer) Insert(g *writegroup.Group[*commit], c *commit) error {
 // Sync makes every group that is logged safe.
 func (s committer) Sync() error {
 	d := s.d
+	start := d.hist.Start()
 	if err := d.wals.Sync(); err != nil {
 		d.wals.Refuse(d.accepted, err)
 		return d.setBackgroundError(reasonLog, during(err, "sync the log"))
 	}
+	d.hist.Since(stats.WALFileSync, start)
 	d.counters.walSyncs.Add(1)
 	return nil
 }

@@ -13,6 +13,7 @@ const (
 	DBGet Measure = iota
 	DBWrite
 	CompactionTime
+	WALFileSync
 	TableOpenIO
 	DBMultiGet
 	ReadBlockGet
@@ -34,6 +35,7 @@ var measureNames = [Measures]string{
 	DBGet:                      "rocksdb.db.get.micros",
 	DBWrite:                    "rocksdb.db.write.micros",
 	CompactionTime:             "rocksdb.compaction.times.micros",
+	WALFileSync:                "rocksdb.wal.file.sync.micros",
 	TableOpenIO:                "rocksdb.table.open.io.micros",
 	DBMultiGet:                 "rocksdb.db.multiget.micros",
 	ReadBlockGet:               "rocksdb.read.block.get.micros",
