@@ -7,6 +7,8 @@ import (
 	"io/fs"
 	"syscall"
 	"time"
+
+	"github.com/ashlardb/ashlar/internal/stats"
 )
 
 // What runs in the background, and what happens when it fails.
@@ -126,6 +128,7 @@ func (d *DB) setBackgroundErrorLocked(r errorReason, err error) error {
 	if d.closing {
 		return e
 	}
+	d.counts.Add(stats.BackgroundErrors, 1)
 	d.eventLocked(func() {
 		d.log.Error("background error", "reason", r.String(), "severity", e.severity.String(), "error", err)
 	})

@@ -25,7 +25,8 @@ type ColumnFamily struct {
 	opts    ColumnFamilyOptions
 	tree    *lsm.Tree
 	picker  *compaction.Leveled
-	tables  *sstable.FamilyOptions
+	tables  [2]sstable.FamilyOptions // tablesAt
+	counts  sstable.Stats
 	dropped atomic.Bool // stored under db.mu
 
 	// mem is the tree's memtable that takes writes. Owned by the write leader, who alone changes it (with db.mu held).
@@ -196,15 +197,25 @@ func (d *DB) newFamily(id uint32, name string, o *ColumnFamilyOptions) (*ColumnF
 		MaxCompactionBytes:       o.MaxCompactionBytes,
 		DynamicLevelBytes:        !o.NoDynamicLevelBytes,
 	})
-	cf.tables = &sstable.FamilyOptions{Comparer: o.Comparator, Filter: o.Table.FilterPolicy, PrefixExtractor: o.PrefixExtractor}
+	t := &o.Table
+	cf.counts.Histograms = d.hist
+	deep := sstable.FamilyOptions{
+		Comparer: o.Comparator, Filter: t.FilterPolicy, PrefixExtractor: o.PrefixExtractor, Stats: &cf.counts,
+		CacheMeta: t.CacheIndexAndFilterBlocks, HighPriority: !t.CacheIndexAndFilterBlocksWithoutPriority,
+	}
+	cf.tables = [2]sstable.FamilyOptions{deep, deep}
+	cf.tables[0].Pin = t.PinL0FilterAndIndexBlocksInCache
 	return cf, nil
 }
+
+// tablesAt says how the tables of a level are opened.
+func (c *ColumnFamily) tablesAt(level int) *sstable.FamilyOptions { return &c.tables[min(level, 1)] }
 
 // openTreeLocked gives the family its tree.
 func (c *ColumnFamily) openTreeLocked(mem *lsm.Mem, v *manifest.Version) {
 	c.mem = mem
 	c.tree = lsm.NewTree(lsm.Options{
-		Comparer: c.opts.Comparator, Tables: c.db.tables, Family: c.tables,
+		Comparer: c.opts.Comparator, Tables: c.db.tables, Family: c.tablesAt(1), Family0: c.tablesAt(0),
 		OptimizeFiltersForHits: c.opts.OptimizeFiltersForHits, Retire: c.db.retire, Live: &c.db.superversions,
 	}, mem, v)
 	c.pending = c.picker.PendingBytes(v)

@@ -8,6 +8,7 @@ import (
 	"github.com/ashlardb/ashlar/compaction"
 	"github.com/ashlardb/ashlar/internal/fname"
 	"github.com/ashlardb/ashlar/internal/kv"
+	"github.com/ashlardb/ashlar/internal/stats"
 	"github.com/ashlardb/ashlar/internal/tombstone"
 	"github.com/ashlardb/ashlar/lsm"
 	"github.com/ashlardb/ashlar/manifest"
@@ -49,6 +50,8 @@ func (d *DB) compact(cf *ColumnFamily, sv *lsm.Superversion, plan *compaction.Pl
 	d.log.Info("compaction", "family", cf.name, "plan", plan.String(), "outputs", len(res.Files), "read", res.BytesRead,
 		"written", res.BytesWritten, "unmerged", res.Unmerged, "took", info.Duration, "error", err)
 	if err == nil {
+		d.hist.Add(stats.CompactionTime, uint64(info.Duration.Microseconds()))
+		d.hist.Add(stats.NumFilesInSingleCompaction, uint64(len(info.Inputs)))
 		d.counters.compactions.Add(1)
 		d.counters.compactBytesRead.Add(res.BytesRead)
 		d.counters.compactBytesWritten.Add(res.BytesWritten)
@@ -82,7 +85,7 @@ func (d *DB) runCompaction(cf *ColumnFamily, plan *compaction.Plan) (compaction.
 			d.discard(res)
 			return res, err
 		}
-		if err := d.adopt(cf, res.Files); err != nil {
+		if err := d.adopt(cf, plan.OutputLevel, res.Files); err != nil {
 			d.discard(res)
 			return res, err
 		}
@@ -115,7 +118,7 @@ func (d *DB) discard(res compaction.Result) {
 }
 
 // adopt makes new tables' names safe and opens them: one that cannot be read must not take the place of its inputs.
-func (d *DB) adopt(cf *ColumnFamily, files []*manifest.File) error {
+func (d *DB) adopt(cf *ColumnFamily, level int, files []*manifest.File) error {
 	if len(files) == 0 {
 		return nil
 	}
@@ -123,7 +126,7 @@ func (d *DB) adopt(cf *ColumnFamily, files []*manifest.File) error {
 		return err
 	}
 	for _, f := range files {
-		h, err := d.tables.Get(f.Num, f.Size, f.LargestSeq, cf.tables)
+		h, err := d.tables.Get(f.Num, f.Size, f.LargestSeq, cf.tablesAt(level))
 		if err != nil {
 			return err
 		}
@@ -140,14 +143,14 @@ func (d *DB) env(cf *ColumnFamily, level int, bottommost bool, snapshots []kv.Se
 		Snapshots: snapshots,
 		Now:       d.now,
 		Open: func(f *manifest.File) (kv.Iterator, error) {
-			h, err := d.tables.Get(f.Num, f.Size, f.LargestSeq, cf.tables)
+			h, err := d.tables.Get(f.Num, f.Size, f.LargestSeq, cf.tablesAt(1))
 			if err != nil {
 				return nil, err
 			}
 			return &jobIter{h.Reader().NewIter(sstable.IterOptions{Readahead: readahead}), h}, nil
 		},
 		Tombstones: func(f *manifest.File) (*tombstone.List, error) {
-			h, err := d.tables.Get(f.Num, f.Size, f.LargestSeq, cf.tables)
+			h, err := d.tables.Get(f.Num, f.Size, f.LargestSeq, cf.tablesAt(1))
 			if err != nil {
 				return nil, err
 			}

@@ -12,6 +12,7 @@ import (
 	"github.com/ashlardb/ashlar/internal/batch"
 	"github.com/ashlardb/ashlar/internal/fname"
 	"github.com/ashlardb/ashlar/internal/kv"
+	"github.com/ashlardb/ashlar/internal/stats"
 	"github.com/ashlardb/ashlar/manifest"
 	"github.com/ashlardb/ashlar/sstable"
 	"github.com/ashlardb/ashlar/vfs"
@@ -60,6 +61,8 @@ type DB struct {
 	superversions atomic.Int64                    // not yet freed
 	underWay      atomic.Int64                    // memtable bytes of groups that are logged and not published, if writes are pipelined
 	counters      counters
+	counts        stats.Set         // what is nobody's family
+	hist          *stats.Histograms // of Options.Statistics; constant after Open, nil measures nothing
 
 	// Owned by the write leader, and by whoever has the queue to itself (exclusive).
 	lastSeq    kv.Seq // last number given out
@@ -89,6 +92,7 @@ type DB struct {
 	events      []func()
 	eventCond   sync.Cond
 	eventsEnded bool
+	dropped     stats.Counts // of families that were dropped
 
 	// With locks of their own.
 	snapshots snapshotList
@@ -138,6 +142,7 @@ func (d *DB) addFamilyLocked(cf *ColumnFamily) {
 }
 
 func (d *DB) removeFamilyLocked(cf *ColumnFamily) {
+	cf.counts.AddTo(&d.dropped)
 	all := append([]*ColumnFamily(nil), *d.families.Load()...)
 	all[cf.id] = nil
 	d.setFamiliesLocked(all)
@@ -182,12 +187,14 @@ func (d *DB) SyncWAL(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
+	start := d.hist.Start()
 	if err := d.wals.Sync(); err != nil {
 		if d.closed.Load() {
 			return ErrClosed
 		}
 		return d.setBackgroundError(reasonLog, during(err, "sync the log"))
 	}
+	d.hist.Since(stats.WALFileSync, start)
 	d.counters.walSyncs.Add(1)
 	return nil
 }
@@ -283,6 +290,7 @@ func (d *DB) Close() error {
 // finish lets go of what readers needed. The cleaner calls it when the last of them is gone.
 func (d *DB) finish() {
 	d.tables.Close()
+	d.opts.Statistics.remove(d)
 	d.log.Info("closed")
 	if d.logFile != nil {
 		d.logFile.Close()

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log"
 	"os"
+	"strings"
 
 	"github.com/ashlardb/ashlar"
 	"github.com/ashlardb/ashlar/filter"
@@ -367,4 +368,65 @@ func ExampleIndexType() {
 	// Output:
 	// <nil>
 	// v <nil>
+}
+
+// Statistics has RocksDB's tickers and histograms; its String is what db_bench --statistics prints.
+func ExampleStatistics() {
+	s := ashlar.NewStatistics()
+	db, err := ashlar.Open("db", &ashlar.Options{FS: vfs.NewMem(), Statistics: s})
+	if err != nil {
+		panic(err)
+	}
+	defer db.Close()
+	_ = db.Put([]byte("k"), []byte("v"), nil)
+	_, _ = db.Get([]byte("k"), nil)
+	hits, _ := s.Ticker("rocksdb.memtable.hit")
+	fmt.Println(hits)
+	for _, h := range s.Histograms() {
+		if h.Name == "rocksdb.bytes.per.read" {
+			fmt.Println(h.Count, h.Sum)
+		}
+	}
+	// Output:
+	// 1
+	// 1 1
+}
+
+// An HTTP handler for Prometheus calls WritePrometheus with its ResponseWriter.
+func ExampleMetrics_WritePrometheus() {
+	db, err := ashlar.Open("db", &ashlar.Options{FS: vfs.NewMem()})
+	if err != nil {
+		panic(err)
+	}
+	defer db.Close()
+	_ = db.Put([]byte("k"), []byte("v"), nil)
+	var text strings.Builder
+	if err := db.Metrics().WritePrometheus(&text); err != nil {
+		panic(err)
+	}
+	for line := range strings.Lines(text.String()) {
+		if strings.Contains(line, "rocksdb_number_keys_written_total") {
+			fmt.Print(line)
+		}
+	}
+	// Output:
+	// # HELP rocksdb_number_keys_written_total RocksDB's ticker rocksdb.number.keys.written.
+	// # TYPE rocksdb_number_keys_written_total counter
+	// rocksdb_number_keys_written_total 1
+}
+
+// Two databases share a cache, in which their indexes and filters lie too. One number bounds it.
+func ExampleNewCacheWithOptions() {
+	c := ashlar.NewCacheWithOptions(ashlar.CacheOptions{Capacity: 64 << 20, HighPriorityPoolRatio: 0.3})
+	o := &ashlar.Options{FS: vfs.NewMem(), BlockCache: c}
+	o.Table.CacheIndexAndFilterBlocks = true
+	for _, dir := range []string{"a", "b"} {
+		db, err := ashlar.Open(dir, o)
+		if err != nil {
+			panic(err)
+		}
+		defer db.Close()
+	}
+	fmt.Println(c.Capacity(), c.Usage())
+	// Output: 67108864 0
 }

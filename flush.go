@@ -8,6 +8,7 @@ import (
 
 	"github.com/ashlardb/ashlar/compaction"
 	"github.com/ashlardb/ashlar/internal/kv"
+	"github.com/ashlardb/ashlar/internal/stats"
 	"github.com/ashlardb/ashlar/internal/tombstone"
 	"github.com/ashlardb/ashlar/lsm"
 	"github.com/ashlardb/ashlar/manifest"
@@ -70,6 +71,7 @@ func (d *DB) flushEndedLocked(info FlushInfo, memtables int) {
 	if info.Err == nil {
 		d.counters.flushes.Add(1)
 		d.counters.flushBytes.Add(info.Bytes)
+		d.hist.Add(stats.FlushTime, uint64(info.Duration.Microseconds()))
 	}
 	d.eventLocked(func() {
 		d.log.Info("flush", "family", info.ColumnFamily, "memtables", memtables, "table", info.FileNumber, "bytes", info.Bytes,
@@ -206,7 +208,7 @@ func (d *DB) writeLevel0(ctx context.Context, cf *ColumnFamily, mems []*lsm.Mem,
 	}
 	res, err := compaction.RunFlush(ctx, f, d.env(cf, 0, false, snapshots))
 	if err == nil {
-		err = d.adopt(cf, res.Files)
+		err = d.adopt(cf, 0, res.Files)
 	}
 	if res.Unmerged > 0 {
 		d.log.Warn("flush leaves merge operands as they are", "family", cf.name, "keys", res.Unmerged)

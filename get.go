@@ -3,10 +3,12 @@ package ashlar
 import (
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/ashlardb/ashlar/internal/corrupt"
 	"github.com/ashlardb/ashlar/internal/kv"
 	"github.com/ashlardb/ashlar/internal/lookup"
+	"github.com/ashlardb/ashlar/internal/stats"
 	"github.com/ashlardb/ashlar/lsm"
 	"github.com/ashlardb/ashlar/sstable"
 )
@@ -49,6 +51,7 @@ func (c *ColumnFamily) AppendGet(dst, key []byte, o *ReadOptions) ([]byte, error
 
 // appendGet is AppendGet with the writes of a batch, if there is one, on top of the database.
 func (c *ColumnFamily) appendGet(dst, key []byte, o *ReadOptions, over *IndexedBatch) ([]byte, error) {
+	start := c.db.hist.Start()
 	sv, seq, err := c.view(o)
 	if err != nil {
 		return dst, err
@@ -56,6 +59,7 @@ func (c *ColumnFamily) appendGet(dst, key []byte, o *ReadOptions, over *IndexedB
 	g := lookup.Get{User: key, Seq: seq}
 	setTier(&g, o)
 	err = c.get(sv, &g, over)
+	c.count(&g, start)
 	if err == nil && g.State == lookup.Found {
 		if dst == nil {
 			dst = make([]byte, 0, len(g.Value))
@@ -70,6 +74,16 @@ func (c *ColumnFamily) appendGet(dst, key []byte, o *ReadOptions, over *IndexedB
 	return dst, c.failedGet(&g, err)
 }
 
+// count counts a point read that began at start.
+func (c *ColumnFamily) count(g *lookup.Get, start time.Time) {
+	g.Tally.Flush(&c.counts.Set, stats.BytesRead, uint64(len(g.Value)))
+	if h := c.db.hist; h != nil {
+		h.Since(stats.DBGet, start)
+		h.Add(stats.BytesPerRead, uint64(len(g.Value)))
+		h.Add(stats.ReadNumMergeOperands, uint64(g.Operands()))
+	}
+}
+
 // get walks down the tree, over which the writes of a batch may stand, and applies merge operands, if it came upon any.
 func (c *ColumnFamily) get(sv *lsm.Superversion, g *lookup.Get, over *IndexedBatch) error {
 	var err error
@@ -78,6 +92,7 @@ func (c *ColumnFamily) get(sv *lsm.Superversion, g *lookup.Get, over *IndexedBat
 	}
 	if err == nil && g.Merging() {
 		if err = g.Merge(c.opts.MergeOperator); err != nil {
+			c.counts.Add(stats.NumberMergeFailures, 1)
 			err = c.mergeError(err)
 		}
 	}
@@ -107,6 +122,9 @@ func (c *ColumnFamily) readError(err error) error {
 	if errors.Is(err, sstable.ErrNotCached) {
 		return ErrIncomplete
 	}
+	if errors.Is(err, sstable.ErrCacheFull) {
+		return fmt.Errorf("%w: %w", ErrIncomplete, err)
+	}
 	if e, ok := errors.AsType[*corrupt.Error](err); ok && e.ColumnFamily == "" {
 		e.ColumnFamily = c.name
 	}
@@ -117,6 +135,7 @@ func (c *ColumnFamily) readError(err error) error {
 // returned. It returns fn's error, or ErrNotFound without having called it. A Close meanwhile gives ErrBusy, and fn's
 // return finishes it.
 func (c *ColumnFamily) GetPinned(key []byte, o *ReadOptions, fn func(value []byte) error) error {
+	start := c.db.hist.Start()
 	sv, seq, err := c.view(o)
 	if err != nil {
 		return err
@@ -124,6 +143,7 @@ func (c *ColumnFamily) GetPinned(key []byte, o *ReadOptions, fn func(value []byt
 	g := lookup.Get{User: key, Seq: seq}
 	setTier(&g, o)
 	err = c.get(sv, &g, nil)
+	c.count(&g, start)
 	if err == nil && g.State == lookup.Found {
 		h := c.db.handles.add(handlePinned, c.name)
 		defer func() {
@@ -157,15 +177,26 @@ func (c *ColumnFamily) MultiGetTo(values, keys [][]byte, errs []error, o *ReadOp
 		return
 	}
 	defer sv.Release()
+	start := c.db.hist.Start()
+	var found, bytes uint64
 	for i, key := range keys {
 		g := lookup.Get{User: key, Seq: seq}
 		setTier(&g, o)
 		err := c.get(sv, &g, nil)
+		g.Tally.Flush(&c.counts.Set, stats.NumberMultiGetKeysRead, 1)
 		if err == nil && g.State == lookup.Found {
+			found, bytes = found+1, bytes+uint64(len(g.Value))
 			values[i], errs[i] = append(values[i][:0], g.Value...), nil
 		} else {
 			values[i], errs[i] = values[i][:0], c.failedGet(&g, err)
 		}
 		g.Release()
 	}
+	n := c.counts.Lock()
+	n.N[stats.NumberMultiGetCalls]++
+	n.N[stats.NumberMultiGetKeysFound] += found
+	n.N[stats.NumberMultiGetBytesRead] += bytes
+	n.Unlock()
+	c.db.hist.Since(stats.DBMultiGet, start)
+	c.db.hist.Add(stats.BytesPerMultiGet, bytes)
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/ashlardb/ashlar/internal/kv"
 	"github.com/ashlardb/ashlar/internal/merge"
+	"github.com/ashlardb/ashlar/internal/stats"
 	"github.com/ashlardb/ashlar/lsm"
 )
 
@@ -43,6 +44,8 @@ type Iterator struct {
 	value  []byte // forward: the internal iterator's; else saved, or that of merged
 	saved  []byte
 	merged *merged // nil until the first merge
+
+	counts iteratorCounts
 
 	small [48]byte // where short keys go
 }
@@ -93,6 +96,7 @@ func (i *Iterator) open(o *ReadOptions) {
 	if i.over != nil {
 		i.it, i.own = i.over.index.over(i.cf.id, i.it), i.over.index.next-1
 	}
+	i.cf.counts.Add(stats.NumIteratorCreated, 1)
 	i.handle = i.cf.db.handles.add(handleIterator, i.cf.name)
 	if i.cf.db.closed.Load() {
 		// Close may have counted the open handles before this one came in.
@@ -158,6 +162,11 @@ func (i *Iterator) usable() bool {
 
 // SeekToFirst goes to the first entry, and returns Valid.
 func (i *Iterator) SeekToFirst() bool {
+	start := i.seekStart()
+	return i.countSeek(start, i.seekToFirst())
+}
+
+func (i *Iterator) seekToFirst() bool {
 	if !i.usable() {
 		return false
 	}
@@ -170,6 +179,11 @@ func (i *Iterator) SeekToFirst() bool {
 
 // SeekToLast goes to the last entry.
 func (i *Iterator) SeekToLast() bool {
+	start := i.seekStart()
+	return i.countSeek(start, i.seekToLast())
+}
+
+func (i *Iterator) seekToLast() bool {
 	if !i.usable() {
 		return false
 	}
@@ -182,6 +196,11 @@ func (i *Iterator) SeekToLast() bool {
 
 // Seek goes to the first entry with a key >= key.
 func (i *Iterator) Seek(key []byte) bool {
+	start := i.seekStart()
+	return i.countSeek(start, i.seek(key))
+}
+
+func (i *Iterator) seek(key []byte) bool {
 	if !i.usable() {
 		return false
 	}
@@ -195,6 +214,11 @@ func (i *Iterator) Seek(key []byte) bool {
 
 // SeekForPrev goes to the last entry with a key <= key.
 func (i *Iterator) SeekForPrev(key []byte) bool {
+	start := i.seekStart()
+	return i.countSeek(start, i.seekForPrev(key))
+}
+
+func (i *Iterator) seekForPrev(key []byte) bool {
 	if !i.usable() {
 		return false
 	}
@@ -209,11 +233,15 @@ func (i *Iterator) SeekForPrev(key []byte) bool {
 
 // Next goes to the next entry.
 func (i *Iterator) Next() bool {
+	return i.countMove(&i.counts.nexts, &i.counts.nextsFound, i.next())
+}
+
+func (i *Iterator) next() bool {
 	if !i.valid {
 		if i.err != nil || i.bounded || i.dir != backward && i.placed {
 			return false
 		}
-		return i.SeekToFirst()
+		return i.seekToFirst()
 	}
 	if !i.usable() {
 		return false
@@ -232,11 +260,15 @@ func (i *Iterator) Next() bool {
 
 // Prev goes to the entry before.
 func (i *Iterator) Prev() bool {
+	return i.countMove(&i.counts.prevs, &i.counts.prevsFound, i.prev())
+}
+
+func (i *Iterator) prev() bool {
 	if !i.valid {
 		if i.err != nil || i.bounded || i.dir == backward && i.placed {
 			return false
 		}
-		return i.SeekToLast()
+		return i.seekToLast()
 	}
 	if !i.usable() {
 		return false
@@ -314,7 +346,9 @@ const maxSequentialSkip = 8
 func (i *Iterator) showNext(e *kv.Entry, skip bool) bool {
 	for skipped := 0; e != nil; e = i.it.Next() {
 		if skip && bytes.Equal(e.Key.User, i.key) {
+			i.counts.skipped++
 			if skipped++; skipped == maxSequentialSkip {
+				i.counts.reseeks++
 				e = i.it.SeekGE(kv.Key{User: i.key}, nil)
 				if e == nil {
 					break
@@ -393,6 +427,7 @@ func (i *Iterator) merge(existing []byte, exists bool, operands [][]byte) bool {
 	m := i.merged
 	var err error
 	if m.value, err = merge.Full(i.cf.opts.MergeOperator, m.value[:0], i.key, existing, exists, operands); err != nil {
+		i.cf.counts.Add(stats.NumberMergeFailures, 1)
 		i.err = i.cf.mergeError(err)
 		return false
 	}
@@ -512,6 +547,7 @@ func (i *Iterator) release() {
 		i.err = i.cf.readError(err)
 	}
 	i.it = nil
+	i.flushCounts()
 	i.sv.Release()
 	i.cf.db.closeHandle(handleIterator, i.handle)
 }

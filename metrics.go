@@ -7,6 +7,8 @@ import (
 	"strings"
 	"sync/atomic"
 
+	"github.com/ashlardb/ashlar/internal/cache"
+	"github.com/ashlardb/ashlar/internal/stats"
 	"github.com/ashlardb/ashlar/writegroup"
 )
 
@@ -16,6 +18,7 @@ type counters struct {
 	flushes, flushBytes                                atomic.Uint64
 	compactions, compactBytesRead, compactBytesWritten atomic.Uint64
 	stallMicros                                        atomic.Uint64
+	bytesWritten, walWrites                            atomic.Uint64
 }
 
 // Metrics are the numbers of a database at one moment. Counts are since Open.
@@ -32,8 +35,16 @@ type Metrics struct {
 	Compactions, CompactionBytesRead, CompactionBytesWritten uint64
 	// StallMicros is how long writers were held back, in microseconds.
 	StallMicros uint64
-	// BlockCacheUsage is what the block cache holds of its BlockCacheCapacity, in bytes.
-	BlockCacheUsage, BlockCacheCapacity int64
+	// BlockCacheUsage is what the block cache holds of its BlockCacheCapacity, in bytes. BlockCachePinned is what is in use,
+	// and BlockCacheResident the memory that blocks take, room for the next ones included. Several databases may share the
+	// cache: these are its numbers.
+	BlockCacheUsage, BlockCacheCapacity, BlockCachePinned, BlockCacheResident int64
+	// BlockCacheEntries are what it holds, by class.
+	BlockCacheEntries BlockCacheEntries
+	// Reads sums up the families', dropped ones included.
+	Reads ReadMetrics
+	// Tickers are RocksDB's, in the order of its list; Ticker finds one.
+	Tickers []Ticker
 	// WALSize is the size of the logs that are still needed.
 	WALSize int64
 	// Snapshots and open handles.
@@ -57,13 +68,53 @@ type FamilyMetrics struct {
 	PendingCompactionBytes uint64
 	// Stall is "normal", "pressure", "delayed" or "stopped", and StallCause the rule.
 	Stall, StallCause string
-	Levels            []LevelMetrics
+	// Reads of this family.
+	Reads  ReadMetrics
+	Levels []LevelMetrics
+}
+
+// BlockCacheEntries are the blocks that a cache holds.
+type BlockCacheEntries struct{ Data, Index, Filter, Dictionary CacheEntries }
+
+// CacheEntries are the blocks of one class, and their bytes with overhead.
+type CacheEntries struct {
+	Count int
+	Bytes int64
+}
+
+// ReadMetrics are what reads have met.
+type ReadMetrics struct {
+	// KeysRead is the number of Gets, and of keys in MultiGets. Memtables answered MemtableHits of them.
+	KeysRead, MemtableHits, MemtableMisses uint64
+	// BytesRead are those of the values found. Those that iterators showed, with their keys, are IteratorBytesRead, which
+	// is counted when an iterator is closed, as are Seeks, Nexts and Prevs.
+	BytesRead, IteratorBytesRead uint64
+	Seeks, Nexts, Prevs          uint64
+	// BlockCache counts what reads asked the block cache for, by class of block.
+	BlockCache struct{ Data, Index, Filter, Dictionary HitsAndMisses }
+	// FilterUseful is how often a filter spared a Get the search of a table. FilterFullPositive is how often it did not, and
+	// FilterFullTruePositive how often the key was there then.
+	FilterUseful, FilterFullPositive, FilterFullTruePositive uint64
+}
+
+// HitsAndMisses count what was looked for.
+type HitsAndMisses struct{ Hits, Misses uint64 }
+
+// Ratio is the part of hits, 0 if nothing was looked for.
+func (h HitsAndMisses) Ratio() float64 {
+	if h.Hits+h.Misses == 0 {
+		return 0
+	}
+	return float64(h.Hits) / float64(h.Hits+h.Misses)
 }
 
 // LevelMetrics are the numbers of one level.
 type LevelMetrics struct {
 	Files int
 	Bytes uint64
+	// Hits is how many Gets found their key here. They searched tables here TableReads times, and were spared that
+	// FilterUseful times by filters.
+	Hits, TableReads, FilterUseful uint64
 	// Score from 1 on asks for a compaction.
 	Score float64
 }
@@ -80,6 +131,9 @@ func (d *DB) Metrics() *Metrics {
 		BlockCacheUsage: d.cache.Usage(), BlockCacheCapacity: d.cache.Capacity(), WALSize: int64(d.wals.TotalSize()),
 		OpenIterators: d.handles.open[handleIterator].Load(), WriteQueue: d.writes.Stats(),
 	}
+	m.readCache(d.cache)
+	n := d.tickerCounts()
+	m.Reads, m.Tickers = readMetrics(&n), tickers(n)
 	d.snapshots.mu.Lock()
 	m.Snapshots = int64(len(d.snapshots.seqs))
 	d.snapshots.mu.Unlock()
@@ -101,6 +155,10 @@ func (c *ColumnFamily) metrics() (FamilyMetrics, bool) {
 	for _, m := range sv.Mems() {
 		f.MemtableBytes += m.Bytes()
 	}
+	var n stats.Counts
+	c.counts.AddTo(&n)
+	n.Sum()
+	f.Reads = readMetrics(&n)
 	v := sv.Version()
 	for _, file := range v.All() {
 		if h, ok := c.db.tables.Reader(file.Num); ok {
@@ -109,10 +167,12 @@ func (c *ColumnFamily) metrics() (FamilyMetrics, bool) {
 		}
 	}
 	scores := c.picker.Scores(v)
-	for n := range v.NumLevels() {
-		l := LevelMetrics{Files: len(v.Level(n)), Bytes: v.Size(n)}
-		if n < len(scores) {
-			l.Score = scores[n]
+	for i := range v.NumLevels() {
+		k := stats.Ticker(i)
+		l := LevelMetrics{Files: len(v.Level(i)), Bytes: v.Size(i), Hits: n[stats.LevelHit+k],
+			TableReads: n[stats.LevelRead+k], FilterUseful: n[stats.LevelUseful+k]}
+		if i < len(scores) {
+			l.Score = scores[i]
 		}
 		f.Levels = append(f.Levels, l)
 	}
@@ -122,19 +182,66 @@ func (c *ColumnFamily) metrics() (FamilyMetrics, bool) {
 	return f, true
 }
 
+func (m *Metrics) readCache(c *Cache) {
+	m.BlockCachePinned, m.BlockCacheResident = c.PinnedUsage(), c.Resident()
+	of := c.Stats().Entries
+	e := &m.BlockCacheEntries
+	for class, to := range map[cache.Class]*CacheEntries{
+		cache.Data: &e.Data, cache.Index: &e.Index, cache.Filter: &e.Filter, cache.Dictionary: &e.Dictionary,
+	} {
+		*to = CacheEntries{of[class].Count, of[class].Bytes}
+	}
+}
+
+func readMetrics(n *stats.Counts) ReadMetrics {
+	m := ReadMetrics{
+		KeysRead: n[stats.MemtableHit] + n[stats.MemtableMiss], MemtableHits: n[stats.MemtableHit], MemtableMisses: n[stats.MemtableMiss],
+		BytesRead: n[stats.BytesRead] + n[stats.NumberMultiGetBytesRead], IteratorBytesRead: n[stats.IterBytesRead],
+		Seeks: n[stats.NumberDBSeek], Nexts: n[stats.NumberDBNext], Prevs: n[stats.NumberDBPrev],
+		FilterUseful: n[stats.BloomFilterUseful], FilterFullPositive: n[stats.BloomFilterFullPositive],
+		FilterFullTruePositive: n[stats.BloomFilterFullTruePositive],
+	}
+	m.BlockCache.Data = HitsAndMisses{n[stats.BlockCacheDataHit], n[stats.BlockCacheDataMiss]}
+	m.BlockCache.Index = HitsAndMisses{n[stats.BlockCacheIndexHit], n[stats.BlockCacheIndexMiss]}
+	m.BlockCache.Filter = HitsAndMisses{n[stats.BlockCacheFilterHit], n[stats.BlockCacheFilterMiss]}
+	m.BlockCache.Dictionary = HitsAndMisses{n[stats.BlockCacheDictionaryHit], n[stats.BlockCacheDictionaryMiss]}
+	return m
+}
+
+// Ticker returns a ticker by RocksDB's name, such as "rocksdb.block.cache.hit"; false for one that is not counted here.
+func (m *Metrics) Ticker(name string) (uint64, bool) {
+	for _, t := range m.Tickers {
+		if t.Name == name {
+			return t.Count, true
+		}
+	}
+	return 0, false
+}
+
+// String returns the tickers in the form of RocksDB's statistics, one line each.
+func (m *Metrics) String() string {
+	var b strings.Builder
+	for _, t := range m.Tickers {
+		fmt.Fprintf(&b, "%s COUNT : %d\n", t.Name, t.Count)
+	}
+	return b.String()
+}
+
 // Property returns a property by RocksDB's name, false for a name that is not known or after Close. PropertyNames lists
 // those there are.
 func (c *ColumnFamily) Property(name string) (string, bool) {
 	if c.usable() != nil {
 		return "", false
 	}
-	if n, ok := strings.CutPrefix(name, propertyFilesAtLevel); ok {
-		level, err := strconv.Atoi(n)
-		f, ok := c.metrics()
-		if err != nil || !ok || level < 0 || level >= len(f.Levels) {
-			return "", false
+	for prefix, get := range levelProperties {
+		if n, ok := strings.CutPrefix(name, prefix); ok {
+			level, err := strconv.Atoi(n)
+			f, ok := c.metrics()
+			if err != nil || !ok || level < 0 || level >= len(f.Levels) {
+				return "", false
+			}
+			return get(c, &f, level), true
 		}
-		return strconv.Itoa(f.Levels[level].Files), true
 	}
 	get, ok := properties[name]
 	if !ok {
@@ -147,10 +254,12 @@ func (c *ColumnFamily) Property(name string) (string, bool) {
 	return get(c, &f), true
 }
 
-// PropertyNames returns the names that Property knows, sorted. "rocksdb.num-files-at-level" takes the level's number
-// behind it.
+// PropertyNames returns the names that Property knows, sorted. Those that end in "<N>" take a level's number there.
 func PropertyNames() []string {
-	names := []string{propertyFilesAtLevel + "<N>"}
+	var names []string
+	for prefix := range levelProperties {
+		names = append(names, prefix+"<N>")
+	}
 	for name := range properties {
 		names = append(names, name)
 	}
@@ -158,14 +267,10 @@ func PropertyNames() []string {
 	return names
 }
 
-const propertyFilesAtLevel = "rocksdb.num-files-at-level"
-
 var properties map[string]func(*ColumnFamily, *FamilyMetrics) string
 
 func init() {
-	num := func(get func(*ColumnFamily, *FamilyMetrics) uint64) func(*ColumnFamily, *FamilyMetrics) string {
-		return func(c *ColumnFamily, f *FamilyMetrics) string { return strconv.FormatUint(get(c, f), 10) }
-	}
+	num := numberProperty
 	flag := func(b bool) uint64 {
 		if b {
 			return 1
@@ -193,15 +298,7 @@ func init() {
 			}
 			return n
 		}),
-		"rocksdb.estimate-num-keys":    num(func(c *ColumnFamily, _ *FamilyMetrics) uint64 { return c.estimateKeys() }),
-		"rocksdb.block-cache-usage":    num(func(c *ColumnFamily, _ *FamilyMetrics) uint64 { return uint64(c.db.cache.Usage()) }),
-		"rocksdb.block-cache-capacity": num(func(c *ColumnFamily, _ *FamilyMetrics) uint64 { return uint64(c.db.cache.Capacity()) }),
-		"rocksdb.block-cache-pinned-usage": num(func(c *ColumnFamily, _ *FamilyMetrics) uint64 {
-			return uint64(c.db.cache.PinnedUsage())
-		}),
-		"rocksdb.num-snapshots": num(func(c *ColumnFamily, _ *FamilyMetrics) uint64 {
-			return uint64(c.db.Metrics().Snapshots)
-		}),
+		"rocksdb.estimate-num-keys": num(func(c *ColumnFamily, _ *FamilyMetrics) uint64 { return c.estimateKeys() }),
 		"rocksdb.is-write-stopped": num(func(c *ColumnFamily, _ *FamilyMetrics) uint64 {
 			return flag(stallKind(c.db.stalled.Load()) == stallStop)
 		}),
@@ -241,15 +338,18 @@ func (c *ColumnFamily) estimateKeys() uint64 {
 	return uint64(max(n, 0))
 }
 
-// statsText is the property rocksdb.stats: levels of the family, then what the database counts.
-func (c *ColumnFamily) statsText(f *FamilyMetrics) string {
+// statsText is the property rocksdb.stats: the family's and the database's.
+func (c *ColumnFamily) statsText(f *FamilyMetrics) string { return c.familyStats(f) + c.db.dbStats() }
+
+// familyStats is the property rocksdb.cfstats: the levels of the family.
+func (c *ColumnFamily) familyStats(f *FamilyMetrics) string {
 	var b strings.Builder
-	m := c.db.Metrics()
-	fmt.Fprintf(&b, "\n** Compaction Stats [%s] **\nLevel    Files   Size       Score\n", c.name)
+	fmt.Fprintf(&b, "\n** Compaction Stats [%s] **\nLevel    Files   Size       Score     Gets found  searched  by filter not\n", c.name)
 	files, size := 0, uint64(0)
 	for n, l := range f.Levels {
 		if l.Files > 0 {
-			fmt.Fprintf(&b, "  L%d %8d %8.2f MB %6.2f\n", n, l.Files, float64(l.Bytes)/(1<<20), l.Score)
+			fmt.Fprintf(&b, "  L%d %8d %8.2f MB %6.2f %13d %9d %13d\n", n, l.Files, float64(l.Bytes)/(1<<20), l.Score, l.Hits,
+				l.TableReads, l.FilterUseful)
 		}
 		files, size = files+l.Files, size+l.Bytes
 	}
@@ -257,6 +357,13 @@ func (c *ColumnFamily) statsText(f *FamilyMetrics) string {
 	fmt.Fprintf(&b, "Memtables: %.2f MB, %d immutable; table readers: %.2f MB\n",
 		float64(f.MemtableBytes)/(1<<20), f.ImmutableMemtables, float64(f.TableReaderBytes)/(1<<20))
 	fmt.Fprintf(&b, "Write stall: %s %s; estimated pending compaction bytes: %d\n", f.Stall, f.StallCause, f.PendingCompactionBytes)
+	return b.String()
+}
+
+// dbStats is the property rocksdb.dbstats.
+func (d *DB) dbStats() string {
+	var b strings.Builder
+	m := d.Metrics()
 	fmt.Fprintf(&b, "\n** DB Stats **\n")
 	fmt.Fprintf(&b, "Writes: %d, keys: %d, groups: %d; WAL: %d bytes, %d syncs, %d bytes live\n",
 		m.Writes, m.KeysWritten, m.WriteGroups, m.WALBytes, m.WALSyncs, m.WALSize)

@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"github.com/ashlardb/ashlar/internal/fname"
+	"github.com/ashlardb/ashlar/internal/stats"
 	"github.com/ashlardb/ashlar/lsm"
 	"github.com/ashlardb/ashlar/manifest"
 )
@@ -74,6 +75,9 @@ func (d *DB) clean() {
 		for _, s := range retired {
 			s.Free()
 		}
+		if n := len(retired); n > 0 {
+			d.counts.Add(stats.NumberSuperversionCleanups, uint64(n))
+		}
 		for _, f := range files {
 			d.deleteFile(f)
 		}
@@ -97,6 +101,9 @@ func (d *DB) deleteFile(f obsoleteFile) {
 		d.tables.Evict(f.num)
 	}
 	err := d.fs.Remove(path)
+	if err == nil && f.kind == fname.Table {
+		d.counts.Add(stats.FilesDeletedImmediately, 1)
+	}
 	if errors.Is(err, fs.ErrNotExist) {
 		err = nil
 	}

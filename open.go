@@ -109,7 +109,9 @@ func newDB(dir string, o *Options) *DB {
 	d.prepared.byName = map[string]*preparedWrites{}
 	d.commits.New = func() any { return new(commit) }
 	d.ctx, d.cancel = context.WithCancel(context.Background())
-	d.tables = sstable.NewTables(d.fs, d.dir, d.opts.MaxOpenFiles, d.cache, nil)
+	d.tables = sstable.NewTables(d.fs, d.dir, d.opts.MaxOpenFiles, d.cache)
+	d.hist = d.opts.Statistics.hist()
+	d.opts.Statistics.add(d)
 	d.writes = writegroup.New[*commit](committer{d})
 	d.setDials()
 	d.log = slog.New(slog.DiscardHandler)
@@ -147,6 +149,7 @@ func (d *DB) abandon() {
 		d.versions.Close()
 	}
 	d.tables.Close()
+	d.opts.Statistics.remove(d)
 	if d.logFile != nil {
 		d.logFile.Close()
 	}
@@ -294,7 +297,7 @@ func (d *DB) openFamilies(fresh bool) error {
 // openTables looks at every table that a version names: a missing or damaged one is an error of Open, not of a later
 // read. With bounded open files only their presence and size are checked.
 func (d *DB) openTables(cf *ColumnFamily, v *manifest.Version) error {
-	for _, f := range v.All() {
+	for level, f := range v.All() {
 		if !d.tables.Unbounded() {
 			info, err := d.fs.Stat(d.path(fname.Table, f.Num))
 			if err != nil {
@@ -306,7 +309,7 @@ func (d *DB) openTables(cf *ColumnFamily, v *manifest.Version) error {
 			}
 			continue
 		}
-		h, err := d.tables.Get(f.Num, f.Size, f.LargestSeq, cf.tables)
+		h, err := d.tables.Get(f.Num, f.Size, f.LargestSeq, cf.tablesAt(level))
 		if err != nil {
 			return cf.readError(err)
 		}

@@ -104,8 +104,14 @@ const (
 // reads have in use counts in.
 type Cache = cache.Cache
 
+// CacheOptions are those of a cache.
+type CacheOptions = cache.Options
+
 // NewCache returns a cache of capacity bytes.
 func NewCache(capacity int64) *Cache { return cache.New(capacity) }
+
+// NewCacheWithOptions returns a cache with options.
+func NewCacheWithOptions(o CacheOptions) *Cache { return cache.NewWith(o) }
 
 // ReadTier says where a read may look.
 type ReadTier uint8
@@ -225,6 +231,9 @@ type Options struct {
 	DelayedWriteRate uint64
 	// BlockCache holds blocks of tables. Default: one of 32 MiB for this database.
 	BlockCache *Cache
+	// Statistics sums up what is counted and takes histograms, for this database and others that have it. Default: none; the
+	// database counts for its Metrics all the same.
+	Statistics *Statistics
 	// FS is the file system. Default: the operating system's.
 	FS vfs.FS
 	// Logger gets a line for what happens in the background. Default: the file LOG in the database's directory.
@@ -325,6 +334,16 @@ type TableOptions struct {
 	FormatVersion int
 	// Checksum behind each block. xxHash64; RocksDB's own default is XXH3. It reads either.
 	Checksum ChecksumType
+	// CacheIndexAndFilterBlocks keeps index, filter and compression dictionary of each table in the block cache, where they
+	// compete with data blocks and are read again when they have gone. Without it each open table keeps its own, beside the
+	// cache ("rocksdb.estimate-table-readers-mem").
+	CacheIndexAndFilterBlocks bool
+	// CacheIndexAndFilterBlocksWithoutPriority gives them no precedence over data blocks. It is the opposite of RocksDB's
+	// cache_index_and_filter_blocks_with_high_priority, which is on there and here; see CacheOptions.
+	CacheIndexAndFilterBlocksWithoutPriority bool
+	// PinL0FilterAndIndexBlocksInCache keeps those of level 0's tables in the cache as long as the tables are open. It counts
+	// with CacheIndexAndFilterBlocks only.
+	PinL0FilterAndIndexBlocksInCache bool
 }
 
 func or[T comparable](v *T, def T) {

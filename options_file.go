@@ -236,6 +236,13 @@ var tableSettings = []setting[TableOptions]{
 	enum("checksum", func(o *TableOptions) *ChecksumType { return &o.Checksum }, []named[ChecksumType]{
 		{NoChecksum, "kNoChecksum"}, {CRC32cChecksum, "kCRC32c"}, {XXHashChecksum, "kxxHash"}, {XXHash64, "kxxHash64"}, {XXH3, "kXXH3"},
 	}),
+	flag("cache_index_and_filter_blocks", false, func(o *TableOptions) *bool { return &o.CacheIndexAndFilterBlocks }),
+	flag("cache_index_and_filter_blocks_with_high_priority", true, func(o *TableOptions) *bool {
+		return &o.CacheIndexAndFilterBlocksWithoutPriority
+	}),
+	flag("pin_l0_filter_and_index_blocks_in_cache", false, func(o *TableOptions) *bool {
+		return &o.PinL0FilterAndIndexBlocksInCache
+	}),
 	{"filter_policy",
 		func(o *TableOptions) string {
 			if p, ok := o.FilterPolicy.(interface{ OptionText() string }); ok {

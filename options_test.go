@@ -19,7 +19,7 @@ import (
 // or to one place on the disk.
 var unstored = map[string]bool{
 	"ColumnFamilies": true, "ErrorIfMissing": true, "ErrorIfExists": true, "WALDir": true, "BlockCache": true, "FS": true,
-	"Logger": true, "Listener": true, "TrackHandles": true, "WALMapped": true,
+	"Logger": true, "Statistics": true, "Listener": true, "TrackHandles": true, "WALMapped": true,
 }
 
 // legal are values for every other option. A number stands for both ends and something between.
@@ -51,7 +51,9 @@ var legal = map[string][]any{
 	"MetadataBlockSize": {1, 4096, 1 << 20}, "IndexBlockRestartInterval": {1, 16, 1000},
 	"DataBlockIndexType": {DataBlockBinarySearch, DataBlockBinaryAndHash}, "DataBlockHashTableUtilRatio": {0.01, 0.75, 1.0},
 	"BlockSize": {1, 4096, 1 << 20}, "BlockRestartInterval": {1, 16, 1000}, "FormatVersion": {2, 3, 4, 5, 6, 7},
-	"Checksum": {NoChecksum, CRC32cChecksum, XXHashChecksum, XXHash64, XXH3},
+	"CacheIndexAndFilterBlocks": {true, false}, "CacheIndexAndFilterBlocksWithoutPriority": {true, false},
+	"PinL0FilterAndIndexBlocksInCache": {true, false},
+	"Checksum":                         {NoChecksum, CRC32cChecksum, XXHashChecksum, XXHash64, XXH3},
 }
 
 func compressions(first Compression) (all []any) {

@@ -20,8 +20,9 @@ type Snapshot struct {
 // a leaf. Taking a snapshot reads visible under mu, so that a job that has fixed its inputs and then reads the list
 // under mu cannot miss a snapshot older than any of its inputs.
 type snapshotList struct {
-	mu   sync.Mutex
-	seqs []kv.Seq
+	mu    sync.Mutex
+	seqs  []kv.Seq
+	times []uint64 // when they were taken, seconds since 1970
 }
 
 // NewSnapshot returns a snapshot of now. On a closed database it returns one whose reads give ErrClosed.
@@ -30,7 +31,7 @@ func (d *DB) NewSnapshot() *Snapshot {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	s := &Snapshot{db: d, seq: d.visibleSeq()}
-	l.seqs = append(l.seqs, s.seq)
+	l.seqs, l.times = append(l.seqs, s.seq), append(l.times, d.now())
 	return s
 }
 
@@ -44,7 +45,7 @@ func (s *Snapshot) Release() {
 		l.mu.Lock()
 		i, _ := slices.BinarySearch(l.seqs, s.seq)
 		oldest := i == 0
-		l.seqs = slices.Delete(l.seqs, i, i+1)
+		l.seqs, l.times = slices.Delete(l.seqs, i, i+1), slices.Delete(l.times, i, i+1)
 		l.mu.Unlock()
 		if oldest {
 			s.db.snapshotReleased()

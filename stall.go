@@ -3,6 +3,8 @@ package ashlar
 import (
 	"context"
 	"time"
+
+	"github.com/ashlardb/ashlar/internal/stats"
 )
 
 // Stalls. When flushes or compactions fall behind, writes are first slowed down and then stopped, by RocksDB's rules:
@@ -197,7 +199,9 @@ func (d *DB) waitForRoom(c *commit) error {
 	defer func() {
 		if !start.IsZero() {
 			d.writes.EndStall()
-			d.counters.stallMicros.Add(uint64(time.Since(start).Microseconds()))
+			held := uint64(time.Since(start).Microseconds())
+			d.counters.stallMicros.Add(held)
+			d.hist.Add(stats.WriteStall, held)
 		}
 	}()
 	begin := func() error {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/ashlardb/ashlar/internal/batch"
 	"github.com/ashlardb/ashlar/internal/kv"
+	"github.com/ashlardb/ashlar/internal/stats"
 	"github.com/ashlardb/ashlar/internal/txnbridge"
 	"github.com/ashlardb/ashlar/memtable"
 	"github.com/ashlardb/ashlar/wal"
@@ -127,11 +128,16 @@ func (d *DB) commit(c *commit, o *WriteOptions) error {
 	if c.opts.Sync && c.opts.DisableWAL {
 		return invalid("Sync asks for the log that DisableWAL leaves out")
 	}
+	start := d.hist.Start()
 	var err error
 	if c.ctx.Done() == nil {
 		err = d.writes.Commit(c)
 	} else {
 		err = d.writes.CommitContext(c.ctx, c)
+	}
+	d.hist.Since(stats.DBWrite, start)
+	if d.hist != nil {
+		d.hist.Add(stats.BytesPerWrite, uint64(c.batch.Len()))
 	}
 	c.batch, c.ctx = nil, nil
 	c.check, c.phase, c.mark, c.txn = nil, noPhase, nil, nil
@@ -306,6 +312,7 @@ func (s committer) Log(g *writegroup.Group[*commit]) (spread bool, err error) {
 			return false, d.setBackgroundError(reasonLog, during(err, "write the log"))
 		}
 		d.counters.walBytes.Add(uint64(size))
+		d.counters.walWrites.Add(uint64(len(parts) - 1))
 		if phases {
 			d.wals.SetLastSeq(d.lastSeq)
 		}
@@ -330,6 +337,7 @@ func (s committer) Log(g *writegroup.Group[*commit]) (spread bool, err error) {
 		d.underWay.Add(int64(needs))
 	}
 	d.lastGroup = size
+	d.counters.bytesWritten.Add(uint64(size))
 	d.counters.groups.Add(1)
 	d.counters.writes.Add(uint64(len(works)))
 	d.counters.keysWritten.Add(uint64(numbers))
@@ -399,10 +407,12 @@ func (s committer) Insert(g *writegroup.Group[*commit], c *commit) error {
 // Sync makes every group that is logged safe.
 func (s committer) Sync() error {
 	d := s.d
+	start := d.hist.Start()
 	if err := d.wals.Sync(); err != nil {
 		d.wals.Refuse(d.accepted, err)
 		return d.setBackgroundError(reasonLog, during(err, "sync the log"))
 	}
+	d.hist.Since(stats.WALFileSync, start)
 	d.counters.walSyncs.Add(1)
 	return nil
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/ashlardb/ashlar/internal/lookup"
+	"github.com/ashlardb/ashlar/internal/stats"
 	"github.com/ashlardb/ashlar/manifest"
 	"github.com/ashlardb/ashlar/sstable"
 )
@@ -14,13 +15,16 @@ import (
 // tree that it is in: what lies below is older.
 func (s *Superversion) Get(g *lookup.Get) error {
 	if s.mem.Get(g) {
+		g.Tally.Count(stats.MemtableHit)
 		return nil
 	}
 	for _, m := range s.imm {
 		if m.Get(g) {
+			g.Tally.Count(stats.MemtableHit)
 			return nil
 		}
 	}
+	g.Tally.Count(stats.MemtableMiss)
 	cmp := s.tree.cmp
 	for n := 0; n <= s.lastNon; n++ {
 		l := &s.levels[n]
@@ -70,7 +74,7 @@ func (s *Superversion) getFrom(g *lookup.Get, n, i int) error {
 			return s.getIn(r, g, n, i)
 		}
 	}
-	h, err := s.open(l.files[i])
+	h, err := s.open(l.files[i], n)
 	if err != nil {
 		return err
 	}
@@ -87,11 +91,16 @@ func (s *Superversion) getIn(r *sstable.Reader, g *lookup.Get, n, i int) error {
 	if l := r.Tombstones(); l != nil && reaches(s.tree.cmp, s.levels[n].files[i], g.User) {
 		g.Cover(l.Cover(g.User, g.Seq))
 	}
+	g.Level = uint8(n)
 	return r.Get(g, s.skipFilter(n, i))
 }
 
-func (s *Superversion) open(f *manifest.File) (h handle, err error) {
-	h, err = s.tree.tables.Get(f.Num, f.Size, f.LargestSeq, s.tree.family)
+func (s *Superversion) open(f *manifest.File, level int) (h handle, err error) {
+	o := s.tree.family
+	if level == 0 {
+		o = s.tree.family0
+	}
+	h, err = s.tree.tables.Get(f.Num, f.Size, f.LargestSeq, o)
 	if err != nil {
 		return h, fmt.Errorf("open table: %w", err)
 	}

@@ -64,7 +64,7 @@ var iters = sync.Pool{New: func() any {
 		r.owner = i
 		r.boundsOf = func(i int) (kv.Key, kv.Key) { return r.files[i].Smallest, r.files[i].Largest }
 		r.openFile = func(i int) (kv.Iterator, error) {
-			it, err := r.owner.table(r.files[i], r.skip)
+			it, err := r.owner.table(r.files[i], 1, r.skip)
 			if err != nil {
 				return nil, err
 			}
@@ -85,7 +85,7 @@ func (s *Superversion) NewIter(o IterOptions) *Iter {
 		switch {
 		case n == 0:
 			for k, f := range files {
-				it, err := i.table(f, s.skipFilter(0, k))
+				it, err := i.table(f, 0, s.skipFilter(0, k))
 				if err != nil {
 					i.parts = append(i.parts, kv.Empty{Error: err})
 					continue
@@ -163,8 +163,8 @@ func (t *tableIter) Close() error {
 }
 
 // table opens one table's iterator, which asks no filter if skip is set.
-func (i *Iter) table(f *manifest.File, skip bool) (*tableIter, error) {
-	h, err := i.sv.open(f)
+func (i *Iter) table(f *manifest.File, level int, skip bool) (*tableIter, error) {
+	h, err := i.sv.open(f, level)
 	if err != nil {
 		return nil, err
 	}

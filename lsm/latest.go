@@ -50,7 +50,7 @@ func (s *Superversion) LatestAnywhere(key []byte, after kv.Seq) (kv.Seq, error) 
 			if f.LargestSeq <= after || !reaches(s.tree.cmp, f, key) {
 				continue
 			}
-			found, err := s.latestInFile(f, key)
+			found, err := s.latestInFile(f, n, key)
 			if err != nil {
 				return 0, err
 			}
@@ -62,8 +62,8 @@ func (s *Superversion) LatestAnywhere(key []byte, after kv.Seq) (kv.Seq, error) 
 	return seq, nil
 }
 
-func (s *Superversion) latestInFile(f *manifest.File, key []byte) (seq kv.Seq, err error) {
-	h, err := s.open(f)
+func (s *Superversion) latestInFile(f *manifest.File, level int, key []byte) (seq kv.Seq, err error) {
+	h, err := s.open(f, level)
 	if err != nil {
 		return 0, err
 	}

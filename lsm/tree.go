@@ -15,6 +15,8 @@ type Options struct {
 	// Tables are the open tables of the database, and Family how this family's are opened.
 	Tables *sstable.Tables
 	Family *sstable.FamilyOptions
+	// Family0 is how tables of level 0 are opened.
+	Family0 *sstable.FamilyOptions
 	// OptimizeFiltersForHits skips the filters of the last level that has files.
 	OptimizeFiltersForHits bool
 	// Retire is called once for each superversion that nobody uses any more, from whatever goroutine gave back the last
@@ -29,6 +31,7 @@ type Tree struct {
 	cmp      *kv.Comparer
 	tables   *sstable.Tables
 	family   *sstable.FamilyOptions
+	family0  *sstable.FamilyOptions // for level 0
 	optimize bool
 	retire   func(*Superversion)
 	live     *atomic.Int64
@@ -45,7 +48,7 @@ type Tree struct {
 // NewTree returns a tree with the memtable and the version given. It takes its own reference to the version.
 func NewTree(o Options, mem *Mem, v *manifest.Version) *Tree {
 	t := &Tree{
-		cmp: o.Comparer, tables: o.Tables, family: o.Family,
+		cmp: o.Comparer, tables: o.Tables, family: o.Family, family0: o.Family0,
 		optimize: o.OptimizeFiltersForHits, retire: o.Retire, live: o.Live, mem: mem, version: v,
 	}
 	v.Ref()

@@ -56,7 +56,7 @@ func (c *cursor) part(p int) error {
 
 // partition makes x a view of partition p of the index. It lives until the value is released.
 func (r *Reader) partition(p int, x *index, how fetch) (*cache.Value, error) {
-	v, err := r.block(r.index.handles[p], indexBlock, how)
+	v, err := r.block(r.index.handles[p], cache.Index, how)
 	if err == nil {
 		x.view(v.Bytes(), r.cmp, r.index.userKeys)
 	}

@@ -1,11 +1,17 @@
-package sstable
-
 // How blocks get from the file into memory: read, verified, inflated, and, all but those that Open keeps, through the
 // cache.
+//
+//  1. A block that may be in the cache comes through block, whatever its class: from the cache, or else from the file, which
+//     is read once for all who want it at the same time. Only what iterators read ahead goes another way.
+//  2. Who gets a block holds a reference, and releases it.
+//  3. A block that finds no room in a strict cache is an error. Else it is used, and not kept.
+
+package sstable
 
 import (
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"io"
 	"sync"
 
@@ -13,13 +19,16 @@ import (
 	"github.com/ashlardb/ashlar/internal/checksum"
 	"github.com/ashlardb/ashlar/internal/compress"
 	"github.com/ashlardb/ashlar/internal/corrupt"
+	"github.com/ashlardb/ashlar/internal/stats"
 	"github.com/ashlardb/ashlar/sstable/block"
 )
 
 // readAt fills b from the file.
 func (r *Reader) readAt(b []byte, off int64) error {
+	start := r.stats.Histograms.Start()
 	n, err := r.f.ReadAt(b, off)
 	if n == len(b) {
+		r.stats.Histograms.Since(stats.SSTRead, start)
 		return nil
 	}
 	if err == nil || err == io.EOF {
@@ -43,6 +52,7 @@ func (r *Reader) verify(raw []byte, h block.Handle) error {
 	if r.foot.sum == checksum.None {
 		return nil
 	}
+	r.stats.Add(stats.BlockChecksumComputed, 1)
 	got := binary.LittleEndian.Uint32(raw[h.Size+1:])
 	if want := r.foot.checksum(raw[:h.Size], raw[h.Size], h.Offset); got != want {
 		return r.corrupt(h, "block of %d bytes has the checksum %08x, want %08x", h.Size, got, want)
@@ -115,35 +125,63 @@ const maxScratch = 256 << 10
 
 var scratch = sync.Pool{New: func() any { return new([]byte) }}
 
-// class says what a block is for.
-type class uint8
-
-const (
-	dataBlock  class = iota
-	indexBlock       // kept in the cache as an index's image (index.go)
-	filterBlock
-)
+// ErrCacheFull is what a read gives that has to keep a block in a cache with a strict limit that has no room for it.
+var ErrCacheFull = errors.New("block cache is full, and its limit is strict")
 
 // fetch says how a block is to be had.
 type fetch struct {
-	cacheOnly bool // ErrNotCached rather than I/O
-	dontFill  bool // blocks that were not cached stay out of the cache
+	cacheOnly bool         // ErrNotCached rather than I/O
+	dontFill  bool         // data blocks that were not cached stay out of the cache
+	tally     *stats.Tally // counts hits; nil counts them at once
 }
 
-// block returns a block with one reference, from the cache or from the file. Every block that is not kept by Open comes
-// through here, except those that an Iterator reads ahead.
-func (r *Reader) block(h block.Handle, c class, how fetch) (*cache.Value, error) {
+// classTickers are what is counted of the blocks of each class.
+var classTickers = [cache.Classes]struct{ hit, miss, add, bytes stats.Ticker }{
+	cache.Data: {stats.BlockCacheDataHit, stats.BlockCacheDataMiss, stats.BlockCacheDataAdd, stats.BlockCacheDataBytesInsert},
+	cache.Index: {stats.BlockCacheIndexHit, stats.BlockCacheIndexMiss, stats.BlockCacheIndexAdd,
+		stats.BlockCacheIndexBytesInsert},
+	cache.Filter: {stats.BlockCacheFilterHit, stats.BlockCacheFilterMiss, stats.BlockCacheFilterAdd,
+		stats.BlockCacheFilterBytesInsert},
+	cache.Dictionary: {stats.BlockCacheDictionaryHit, stats.BlockCacheDictionaryMiss, stats.BlockCacheDictionaryAdd,
+		stats.BlockCacheDictionaryBytesInsert},
+}
+
+// block returns a block with one reference, from the cache or from the file.
+func (r *Reader) block(h block.Handle, c cache.Class, how fetch) (*cache.Value, error) {
 	if v := r.cache.Get(cache.Key{ID: r.id, Offset: h.Offset}); v != nil {
+		if how.tally != nil {
+			how.tally.Count(classTickers[c].hit)
+		} else {
+			r.stats.Add(classTickers[c].hit, 1)
+		}
 		return v, nil
 	}
 	if how.cacheOnly {
+		r.stats.Add(classTickers[c].miss, 1)
 		return nil, ErrNotCached
 	}
 	return r.load(h, c, how)
 }
 
-// load reads a block from the file.
-func (r *Reader) load(h block.Handle, c class, how fetch) (*cache.Value, error) {
+// load is block for one that was not in the cache.
+func (r *Reader) load(h block.Handle, c cache.Class, how fetch) (*cache.Value, error) {
+	r.stats.Add(classTickers[c].miss, 1)
+	v, mine, err := r.cache.Join(cache.Key{ID: r.id, Offset: h.Offset})
+	if mine != nil {
+		v, err = r.read(h, c)
+	}
+	if err == nil && !(how.dontFill && c == cache.Data) {
+		v, err = r.keep(h, c, v)
+	}
+	if mine != nil {
+		r.cache.Land(mine, v, err)
+	}
+	return v, err
+}
+
+// read reads a block from the file.
+func (r *Reader) read(h block.Handle, c cache.Class) (*cache.Value, error) {
+	start := r.stats.Histograms.Start()
 	s := scratch.Get().(*[]byte)
 	n := int(h.Size) + block.TrailerSize
 	if cap(*s) < n {
@@ -153,38 +191,51 @@ func (r *Reader) load(h block.Handle, c class, how fetch) (*cache.Value, error) 
 	err := r.readAt(raw, int64(h.Offset))
 	var v *cache.Value
 	if err == nil {
-		if c == dataBlock {
-			r.count(1, n)
-		}
-		v, err = r.admit(raw, h, c, how)
+		v, err = r.admit(raw, h, c)
 	}
 	if n <= maxScratch {
 		scratch.Put(s)
 	}
+	if err == nil {
+		r.stats.Histograms.Since(stats.ReadBlockGet, start)
+	}
 	return v, err
 }
 
-func (r *Reader) count(blocks, bytes int) {
-	if r.stats != nil {
-		r.stats.BlocksRead.Add(uint64(blocks))
-		r.stats.BytesRead.Add(uint64(bytes))
+// keep puts v into the cache and returns it, or releases it and returns why it had to be kept and could not.
+func (r *Reader) keep(h block.Handle, c cache.Class, v *cache.Value) (*cache.Value, error) {
+	p := &classTickers[c]
+	switch r.cache.Set(cache.Key{ID: r.id, Offset: h.Offset}, v) {
+	case cache.Kept:
+		s := r.stats.Lock()
+		s.N[p.add]++
+		s.N[p.bytes] += uint64(len(v.Bytes()))
+		s.Unlock()
+	case cache.NoRoom:
+		r.stats.Add(stats.BlockCacheAddFailures, 1)
+		if r.cache.Strict() {
+			v.Release()
+			return nil, fmt.Errorf("%s: %v block of %d bytes at %d: %w", r.path, c, h.Size, h.Offset, ErrCacheFull)
+		}
 	}
+	return v, nil
 }
 
-// admit makes a value of the cache out of a stored block, in the form that its class has there, and puts it into the
-// cache if it may.
-func (r *Reader) admit(raw []byte, h block.Handle, c class, how fetch) (*cache.Value, error) {
+// admit makes a value of the cache out of a stored block, in the form that its class has there: an index is kept as its
+// image (index.go).
+func (r *Reader) admit(raw []byte, h block.Handle, c cache.Class) (v *cache.Value, err error) {
 	if err := r.verify(raw, h); err != nil {
 		return nil, err
 	}
-	var v *cache.Value
-	var err error
+	if raw[h.Size] != 0 {
+		r.stats.Add(stats.NumberBlockDecompressed, 1)
+	}
 	switch c {
-	case dataBlock:
-		v, err = r.admitData(raw, h)
-	case indexBlock:
+	case cache.Data:
+		return r.admitData(raw, h)
+	case cache.Index:
 		v, err = r.admitIndex(raw, h)
-	case filterBlock:
+	default:
 		var b []byte
 		if b, err = r.inflate(nil, raw, h, nil); err == nil {
 			v = r.valueOf(b)
@@ -193,9 +244,7 @@ func (r *Reader) admit(raw []byte, h block.Handle, c class, how fetch) (*cache.V
 	if err != nil {
 		return nil, err
 	}
-	if !how.dontFill {
-		r.cache.Set(cache.Key{ID: r.id, Offset: h.Offset}, v)
-	}
+	v.Class, v.High = c, r.high
 	return v, nil
 }
 
@@ -211,15 +260,20 @@ func (r *Reader) admitData(raw []byte, h block.Handle) (*cache.Value, error) {
 	if err != nil {
 		return nil, err
 	}
+	dict, held, err := r.dictionary()
+	if err != nil {
+		return nil, err
+	}
+	defer release(held)
 	var v *cache.Value
 	if n >= 0 {
 		v = r.cache.Alloc(n)
-		if err := compress.DecompressInto(v.Bytes(), raw[h.Size], r.foot.version, raw[:h.Size], r.dict); err != nil {
+		if err := compress.DecompressInto(v.Bytes(), raw[h.Size], r.foot.version, raw[:h.Size], dict); err != nil {
 			v.Release()
 			return nil, r.inflateError(h, err)
 		}
 	} else {
-		b, err := compress.Decompress(raw[h.Size], r.foot.version, raw[:h.Size], r.dict)
+		b, err := compress.Decompress(raw[h.Size], r.foot.version, raw[:h.Size], dict)
 		if err != nil {
 			return nil, r.inflateError(h, err)
 		}
@@ -236,7 +290,50 @@ func (r *Reader) admitData(raw []byte, h block.Handle) (*cache.Value, error) {
 	return v, nil
 }
 
-// admitIndex makes the image of an index partition.
+// dictionary returns the dictionary of data blocks, nil if there is none, and the value to be released that it lies in.
+func (r *Reader) dictionary() ([]byte, *cache.Value, error) {
+	if r.dictAt.Size == 0 {
+		return r.dict, nil, nil
+	}
+	v, err := r.block(r.dictAt, cache.Dictionary, fetch{})
+	if err != nil {
+		return nil, nil, err
+	}
+	return v.Bytes(), v, nil
+}
+
+func release(v *cache.Value) {
+	if v != nil {
+		v.Release()
+	}
+}
+
+// pin reads what is left to the cache and keeps it as long as the reader is open.
+func (r *Reader) pin() error {
+	hold := func(c cache.Class, all ...block.Handle) error {
+		for _, h := range all {
+			v, err := r.block(h, c, fetch{})
+			if err != nil {
+				return err
+			}
+			r.pins = append(r.pins, v)
+		}
+		return nil
+	}
+	if r.twoLevel {
+		if err := hold(cache.Index, r.index.handles...); err != nil {
+			return err
+		}
+	}
+	if r.dictAt.Size > 0 {
+		if err := hold(cache.Dictionary, r.dictAt); err != nil {
+			return err
+		}
+	}
+	return hold(cache.Filter, r.filter.parts.handles...)
+}
+
+// admitIndex makes the image of an index, or of a partition of it.
 func (r *Reader) admitIndex(raw []byte, h block.Handle) (*cache.Value, error) {
 	b, err := r.inflate(nil, raw, h, nil)
 	if err != nil {
@@ -245,7 +342,7 @@ func (r *Reader) admitIndex(raw []byte, h block.Handle) (*cache.Value, error) {
 	x := indexScratch.Get().(*index)
 	defer indexScratch.Put(x)
 	x.reset(r.cmp, r.props.IndexKeyIsUserKey)
-	if err := r.readHandles(x, b, h, false); err != nil {
+	if err := r.readHandles(x, b, h, r.props.IndexType == indexFirstKeys); err != nil {
 		return nil, err
 	}
 	x.finish()

@@ -1,7 +1,7 @@
 package sstable
 
 // A table's filter: of whole keys, of prefixes, or both; in one block, which Open reads and keeps, or in partitions, which
-// come through the cache.
+// come through the cache. One block that is left to the cache is a single partition.
 //
 //  1. The table says what is in its filter: whole keys by one property, prefixes by another, which counts only if the
 //     table's extractor has the name of the reader's.
@@ -12,7 +12,9 @@ import (
 	"strings"
 
 	"github.com/ashlardb/ashlar/filter"
+	"github.com/ashlardb/ashlar/internal/cache"
 	"github.com/ashlardb/ashlar/internal/kv"
+	"github.com/ashlardb/ashlar/internal/stats"
 	"github.com/ashlardb/ashlar/sstable/block"
 )
 
@@ -54,6 +56,12 @@ func (r *Reader) readFilter(names map[string]block.Handle, tail []byte, o *Reade
 				continue
 			}
 		}
+		f.policy = policy
+		f.prober, _ = policy.(filter.Prober)
+		if whole && o.CacheMeta {
+			f.parts, f.size = loneIndex(h), int64(h.Size)
+			return nil
+		}
 		b, err := r.metaBlock(h, tail)
 		if err != nil {
 			return err
@@ -65,8 +73,6 @@ func (r *Reader) readFilter(names map[string]block.Handle, tail []byte, o *Reade
 			f.size = int64(len(b))
 			return nil
 		}
-		f.policy = policy
-		f.prober, _ = policy.(filter.Prober)
 		f.parts.reset(r.cmp, r.props.IndexKeyIsUserKey)
 		if err := r.readHandles(&f.parts, b, h, false); err != nil {
 			return err
@@ -88,7 +94,7 @@ func (r *Reader) mayContain(at, what []byte, how fetch) (bool, error) {
 	}
 	n := min(f.parts.seek(kv.SeekKey(at, kv.MaxSeq)), f.parts.len()-1)
 	h := f.parts.handles[n]
-	v, err := r.block(h, filterBlock, how)
+	v, err := r.block(h, cache.Filter, how)
 	if err == ErrNotCached {
 		return true, nil
 	}
@@ -111,23 +117,20 @@ func (r *Reader) mayContain(at, what []byte, how fetch) (bool, error) {
 	return yes, nil
 }
 
-// mayHaveKey is false if the filter says that the key is not in the table.
-func (r *Reader) mayHaveKey(user []byte, how fetch) (yes bool, err error) {
+// mayHaveKey is false if the filter says that the key is not in the table. asked says that there was a filter to ask.
+func (r *Reader) mayHaveKey(user []byte, how fetch) (yes, asked bool, err error) {
 	f := &r.filter
 	switch {
 	case !f.there():
-		return true, nil
+		return true, false, nil
 	case f.whole:
 		yes, err = r.mayContain(user, user, how)
 	case f.prefix != nil && f.prefix.InDomain(user):
 		yes, err = r.mayContain(user, f.prefix.Transform(user), how)
 	default:
-		return true, nil
+		return true, false, nil
 	}
-	if !yes && err == nil {
-		r.countNo()
-	}
-	return yes, err
+	return yes, true, err
 }
 
 // mayHavePrefix is false if the filter says that no key at or after user has its prefix.
@@ -136,14 +139,13 @@ func (r *Reader) mayHavePrefix(user, prefix []byte, how fetch) (yes bool, err er
 	if f.prefix == nil || !f.there() {
 		return true, nil
 	}
-	if yes, err = r.mayContain(user, prefix, how); !yes && err == nil {
-		r.countNo()
+	if yes, err = r.mayContain(user, prefix, how); err == nil {
+		s := r.stats.Lock()
+		s.N[stats.BloomFilterPrefixChecked]++
+		if !yes {
+			s.N[stats.BloomFilterPrefixUseful]++
+		}
+		s.Unlock()
 	}
 	return yes, err
-}
-
-func (r *Reader) countNo() {
-	if r.stats != nil {
-		r.stats.FilterNo.Add(1)
-	}
 }

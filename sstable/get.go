@@ -7,6 +7,7 @@ import (
 	"github.com/ashlardb/ashlar/internal/cache"
 	"github.com/ashlardb/ashlar/internal/kv"
 	"github.com/ashlardb/ashlar/internal/lookup"
+	"github.com/ashlardb/ashlar/internal/stats"
 	"github.com/ashlardb/ashlar/sstable/block"
 )
 
@@ -19,12 +20,38 @@ var ErrNotCached = errors.New("block is not in the cache")
 // The walk is straight: filter, index, block, entry. It builds no iterator and allocates nothing when the block is
 // cached; the block's walk lives on this stack.
 func (r *Reader) Get(g *lookup.Get, skipFilter bool) error {
-	how := fetch{cacheOnly: g.CacheOnly, dontFill: g.DontFillCache}
+	how := fetch{cacheOnly: g.CacheOnly, dontFill: g.DontFillCache, tally: &g.Tally}
+	asked := false
 	if !skipFilter {
-		if yes, err := r.mayHaveKey(g.User, how); !yes || err != nil {
+		var yes bool
+		var err error
+		if yes, asked, err = r.mayHaveKey(g.User, how); err != nil {
 			return err
 		}
+		if !yes {
+			g.Tally.Count(stats.LevelUseful + stats.Ticker(g.Level))
+			return nil
+		}
+		if asked {
+			g.Tally.Count(stats.BloomFilterFullPositive)
+		}
 	}
+	g.Tally.Count(stats.LevelRead + stats.Ticker(g.Level))
+	before := g.Operands()
+	if err := r.search(g, how); err != nil {
+		return err
+	}
+	if asked && (g.State != lookup.Pending || g.Operands() > before) {
+		g.Tally.Count(stats.BloomFilterFullTruePositive)
+	}
+	if g.State != lookup.Pending {
+		g.Tally.Count(stats.LevelHit + stats.Ticker(g.Level))
+	}
+	return nil
+}
+
+// search looks for g's key among the entries.
+func (r *Reader) search(g *lookup.Get, how fetch) error {
 	if r.cmp.IsBytewise() {
 		var it block.Iter
 		return r.get(g, &it, how)
@@ -65,7 +92,7 @@ func (r *Reader) get(g *lookup.Get, it *block.Iter, how fetch) error {
 func (r *Reader) getIn(g *lookup.Get, k *kv.Key, x *index, it *block.Iter, how fetch) (more bool, err error) {
 	for n := x.seek(*k); n < x.len(); n++ {
 		h := x.handles[n]
-		v, err := r.block(h, dataBlock, how)
+		v, err := r.block(h, cache.Data, how)
 		if err != nil {
 			return false, err
 		}

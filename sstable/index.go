@@ -26,7 +26,11 @@ type index struct {
 	common   int
 	prefixes []uint64
 	spare    []uint64 // where prefixes go, from before reset
+	lone     bool     // it has one entry, for all keys, without a key of its own
 }
+
+// loneIndex is the upper level of an index, or of a filter, that is left to the cache as one block.
+func loneIndex(h block.Handle) index { return index{handles: []block.Handle{h}, lone: true} }
 
 // reset makes x empty, for add. Its arrays are kept.
 func (x *index) reset(cmp *kv.Comparer, userKeys bool) {
@@ -103,6 +107,9 @@ func word(b []byte) uint64 {
 // or after k can be; it is len() when there is none.
 func (x *index) seek(k kv.Key) int {
 	lo, hi := 0, x.len()
+	if x.lone {
+		return 0
+	}
 	if x.prefixes != nil {
 		u := k.User
 		if c := x.common; c > 0 {

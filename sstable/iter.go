@@ -13,6 +13,7 @@ import (
 
 	"github.com/ashlardb/ashlar/internal/cache"
 	"github.com/ashlardb/ashlar/internal/kv"
+	"github.com/ashlardb/ashlar/internal/stats"
 	"github.com/ashlardb/ashlar/sstable/block"
 )
 
@@ -57,6 +58,7 @@ type Iterator struct {
 	own      []byte // the block, where it had to be decompressed
 	joined   []byte // the block, where it had to be joined
 	misses   int    // blocks in a row that were not cached
+	hits     uint64 // blocks that were cached, for Close to count
 	ahead    int    // how far to read ahead
 }
 
@@ -89,7 +91,10 @@ func (i *Iterator) Close() error {
 	i.unload()
 	i.cursor.release()
 	i.cursor.r, i.cursor.x = nil, nil
-	i.r, i.err, i.o = nil, nil, IterOptions{}
+	if i.hits > 0 {
+		i.r.stats.Add(stats.BlockCacheDataHit, i.hits)
+	}
+	i.r, i.err, i.o, i.hits = nil, nil, IterOptions{}, 0
 	i.window, i.windowAt, i.misses = i.window[:0], 0, 0
 	if cap(i.window)+cap(i.own)+cap(i.joined) <= 2*maxReadahead {
 		iterators.Put(i)
@@ -150,8 +155,11 @@ func (i *Iterator) load() (ok bool) {
 func (i *Iterator) cached(h block.Handle, follows bool) ([]byte, error) {
 	r := i.r
 	v := r.cache.Get(cache.Key{ID: r.id, Offset: h.Offset})
-	if v == nil {
+	if v != nil {
+		i.hits++
+	} else {
 		if i.o.CacheOnly {
+			r.stats.Add(stats.BlockCacheDataMiss, 1)
 			return nil, ErrNotCached
 		}
 		if i.o.Context != nil {
@@ -165,7 +173,7 @@ func (i *Iterator) cached(h block.Handle, follows bool) ([]byte, error) {
 		i.misses++
 		if i.misses <= missesBeforeReadahead {
 			var err error
-			if v, err = r.load(h, dataBlock, fetch{dontFill: i.o.DontFillCache}); err != nil {
+			if v, err = r.load(h, cache.Data, fetch{dontFill: i.o.DontFillCache}); err != nil {
 				return nil, err
 			}
 		} else {
@@ -175,8 +183,12 @@ func (i *Iterator) cached(h block.Handle, follows bool) ([]byte, error) {
 				}
 				i.ahead = min(2*i.ahead, maxReadahead)
 			}
+			r.stats.Add(stats.BlockCacheDataMiss, 1)
 			var err error
-			if v, err = r.admit(i.stored(h), h, dataBlock, fetch{dontFill: i.o.DontFillCache}); err != nil {
+			if v, err = r.admit(i.stored(h), h, cache.Data); err == nil && !i.o.DontFillCache {
+				v, err = r.keep(h, cache.Data, v)
+			}
+			if err != nil {
 				return nil, err
 			}
 		}
@@ -197,7 +209,12 @@ func (i *Iterator) read(h block.Handle) ([]byte, error) {
 	if err := r.verify(raw, h); err != nil {
 		return nil, err
 	}
-	b, err := r.inflate(i.own, raw, h, r.dict)
+	dict, held, err := r.dictionary()
+	if err != nil {
+		return nil, err
+	}
+	b, err := r.inflate(i.own, raw, h, dict)
+	release(held)
 	if err != nil {
 		return nil, err
 	}
@@ -242,7 +259,6 @@ func (i *Iterator) slide(h block.Handle, n int) error {
 		i.window = i.window[:0]
 		return err
 	}
-	i.r.count(1, size)
 	return nil
 }
 

@@ -15,6 +15,7 @@ import (
 	"github.com/ashlardb/ashlar/internal/corrupt"
 	"github.com/ashlardb/ashlar/internal/kv"
 	"github.com/ashlardb/ashlar/internal/lookup"
+	"github.com/ashlardb/ashlar/internal/stats"
 	"github.com/ashlardb/ashlar/sstable/block"
 	"github.com/ashlardb/ashlar/vfs"
 )
@@ -47,8 +48,8 @@ func TestASeekWithAPrefixFindsEveryKeyThatHasItAndSkipsTheTableWhereNoneHas(t *t
 			fs := vfs.NewMem()
 			o.BlockSize = 150
 			tw.write(t, fs, "t", o)
-			var stats Stats
-			r := open(t, fs, "t", ReaderOptions{PrefixExtractor: kv.FixedPrefix(6), Cache: testCache(), Stats: &stats})
+			var counts Stats
+			r := open(t, fs, "t", ReaderOptions{PrefixExtractor: kv.FixedPrefix(6), Cache: testCache(), Stats: &counts})
 			defer r.Close()
 			i := r.NewIter(IterOptions{})
 			defer i.Close()
@@ -72,7 +73,7 @@ func TestASeekWithAPrefixFindsEveryKeyThatHasItAndSkipsTheTableWhereNoneHas(t *t
 					absent += 3
 				}
 			}
-			no := stats.FilterNo.Load()
+			no := noes(&counts)
 			if o.PrefixExtractor == nil {
 				require.Zero(t, no)
 				return
@@ -82,6 +83,14 @@ func TestASeekWithAPrefixFindsEveryKeyThatHasItAndSkipsTheTableWhereNoneHas(t *t
 	}
 }
 
+// noes is how often a filter has said no, to reads of keys and to seeks.
+func noes(s *Stats) uint64 {
+	var c stats.Counts
+	s.AddTo(&c)
+	c.Sum()
+	return c[stats.BloomFilterUseful] + c[stats.BloomFilterPrefixUseful]
+}
+
 func TestEveryKeyIsFoundThroughEveryKindOfFilterAndMostOthersAreNot(t *testing.T) {
 	tw := sparse(60)
 	for name, o := range filterKinds() {
@@ -89,25 +98,26 @@ func TestEveryKeyIsFoundThroughEveryKindOfFilterAndMostOthersAreNot(t *testing.T
 			fs := vfs.NewMem()
 			o.BlockSize = 150
 			tw.write(t, fs, "t", o)
-			var stats Stats
-			r := open(t, fs, "t", ReaderOptions{PrefixExtractor: kv.FixedPrefix(6), Cache: testCache(), Stats: &stats})
+			var counts Stats
+			r := open(t, fs, "t", ReaderOptions{PrefixExtractor: kv.FixedPrefix(6), Cache: testCache(), Stats: &counts})
 			defer r.Close()
 			get := func(user []byte) lookup.State {
 				g := lookup.Get{User: user, Seq: kv.MaxSeq}
 				require.NoError(t, r.Get(&g, false))
+				g.Tally.Flush(&counts.Set, stats.NumberKeysRead, 1)
 				defer g.Release()
 				return g.State
 			}
 			for _, e := range tw.entries {
 				require.Equal(t, lookup.Found, get(e.Key.User), "%s", e.Key.User)
 			}
-			require.Zero(t, stats.FilterNo.Load())
+			require.Zero(t, noes(&counts))
 			for p := range 1800 {
 				if p%30 != 1 {
 					require.Equal(t, lookup.Pending, get(fmt.Appendf(nil, "p%05d/00", p)))
 				}
 			}
-			require.Greater(t, stats.FilterNo.Load(), uint64(1740*9/10))
+			require.Greater(t, noes(&counts), uint64(1740*9/10))
 		})
 	}
 }
@@ -118,17 +128,18 @@ func TestTheFilterOfAnotherExtractorIsNotAsked(t *testing.T) {
 		fs := vfs.NewMem()
 		tw.write(t, fs, "t", WriterOptions{Filter: filter.Bloom(10), PrefixExtractor: kv.FixedPrefix(6), NoWholeKeyFiltering: !whole})
 		for _, e := range []kv.SliceTransform{nil, kv.FixedPrefix(5), kv.CappedPrefix(6), kv.FixedPrefix(6)} {
-			var stats Stats
-			r := open(t, fs, "t", ReaderOptions{PrefixExtractor: e, Stats: &stats})
+			var counts Stats
+			r := open(t, fs, "t", ReaderOptions{PrefixExtractor: e, Stats: &counts})
 			ours := e != nil && e.Name() == "rocksdb.FixedPrefix.6"
 			require.Equal(t, whole || ours, r.HasFilter())
 			i := r.NewIter(IterOptions{})
 			i.SeekGE(kv.SeekKey([]byte("p00007/1"), kv.MaxSeq), []byte("p00007"))
-			require.Equal(t, ours, stats.FilterNo.Load() == 1)
+			require.Equal(t, ours, noes(&counts) == 1)
 			require.NoError(t, i.Close())
 			g := lookup.Get{User: []byte("p00007/1"), Seq: kv.MaxSeq}
 			require.NoError(t, r.Get(&g, false))
-			require.Equal(t, whole || ours, stats.FilterNo.Load() > map[bool]uint64{true: 1}[ours])
+			g.Tally.Flush(&counts.Set, stats.NumberKeysRead, 1)
+			require.Equal(t, whole || ours, noes(&counts) > map[bool]uint64{true: 1}[ours])
 			require.NoError(t, r.Close())
 		}
 	}

@@ -12,23 +12,22 @@ import (
 	"context"
 	"errors"
 	"sync"
-	"sync/atomic"
 
 	"github.com/ashlardb/ashlar/filter"
 	"github.com/ashlardb/ashlar/internal/cache"
 	"github.com/ashlardb/ashlar/internal/corrupt"
 	"github.com/ashlardb/ashlar/internal/kv"
+	"github.com/ashlardb/ashlar/internal/stats"
 	"github.com/ashlardb/ashlar/internal/tombstone"
 	"github.com/ashlardb/ashlar/sstable/block"
 	"github.com/ashlardb/ashlar/vfs"
 )
 
-// Stats counts what readers do. Any number of readers may share one. Nothing is counted for a read that only the cache
-// served.
+// Stats are where readers count what they do. Any number of readers may share one.
 type Stats struct {
-	BlocksRead atomic.Uint64 // data blocks that were not in the cache
-	BytesRead  atomic.Uint64 // bytes that were read from files for them
-	FilterNo   atomic.Uint64 // lookups that a filter ended
+	stats.Set
+	// Histograms may be nil.
+	Histograms *stats.Histograms
 }
 
 // ReaderOptions say how a table is read. Zero values are defaults.
@@ -39,8 +38,15 @@ type ReaderOptions struct {
 	Filter filter.Policy
 	// PrefixExtractor, if the table's has the same name, allows to ask the filter for prefixes.
 	PrefixExtractor kv.SliceTransform
-	// Cache holds data blocks; nil keeps none.
+	// Cache holds data blocks and partitions; nil keeps none.
 	Cache *cache.Cache
+	// CacheMeta leaves index, filter and dictionary to the cache too, from where they are read again when they have gone.
+	// Without it the reader keeps them, of partitioned ones the upper level, which it keeps in any case.
+	CacheMeta bool
+	// HighPriority gives indexes, filters and dictionaries precedence in the cache over data blocks.
+	HighPriority bool
+	// Pin reads what of them is in the cache at once, and keeps it there as long as the reader is open.
+	Pin bool
 	// LargestSeq is the largest sequence number of the file in the manifest. It counts for ingested tables only.
 	LargestSeq kv.Seq
 	// Stats may be nil.
@@ -61,13 +67,16 @@ type Reader struct {
 	foot       footer
 	props      Properties
 	index      index // of data blocks, or, when twoLevel, of the index's partitions
-	twoLevel   bool
+	twoLevel   bool  // also where the index is left to the cache: as one partition
 	filter     tableFilter
 	tombstones *tombstone.List
-	dict       []byte
+	dict       []byte         // nil when there is none, or the cache has it
+	dictAt     block.Handle   // of size 0 when there is none, or the reader has it
 	seq        kv.Seq         // of every entry, when not 0
 	metas      []block.Handle // every block that is no data block, for VerifyChecksums
 	propsAt    block.Handle
+	high       bool // priority in the cache
+	pins       []*cache.Value
 }
 
 // noCache keeps nothing; readers without a cache get their blocks' memory from it.
@@ -78,16 +87,19 @@ const tailSize = 16 << 10
 
 // Open opens the table in f and owns f from then on, also when it fails. path is for errors.
 func Open(f vfs.File, path string, o ReaderOptions) (*Reader, error) {
-	r := &Reader{f: f, path: path, cmp: o.Comparer, cache: o.Cache, stats: o.Stats}
+	r := &Reader{f: f, path: path, cmp: o.Comparer, cache: o.Cache, stats: o.Stats, high: o.HighPriority}
 	if r.cmp == nil {
 		r.cmp = kv.Bytewise
 	}
 	if r.cache == nil {
 		r.cache = noCache()
 	}
+	if r.stats == nil {
+		r.stats = new(Stats)
+	}
 	r.id = r.cache.NewID()
 	if err := r.open(&o); err != nil {
-		f.Close()
+		r.Close()
 		return nil, err
 	}
 	return r, nil
@@ -139,7 +151,9 @@ func (r *Reader) open(o *ReaderOptions) (err error) {
 		return r.corrupt(r.foot.metaindex, "metaindex: no range deletes, and the properties count %d", n)
 	}
 	if h, ok := names[metaDictionary]; ok {
-		if r.dict, err = r.metaBlock(h, tail); err != nil {
+		if o.CacheMeta {
+			r.dictAt = h
+		} else if r.dict, err = r.metaBlock(h, tail); err != nil {
 			return err
 		}
 	}
@@ -149,10 +163,16 @@ func (r *Reader) open(o *ReaderOptions) (err error) {
 			return r.corrupt(r.foot.metaindex, "metaindex: no index")
 		}
 	}
-	if err := r.readIndex(h, tail); err != nil {
+	if err := r.readIndex(h, tail, o); err != nil {
 		return err
 	}
-	return r.readFilter(names, tail, o)
+	if err := r.readFilter(names, tail, o); err != nil {
+		return err
+	}
+	if o.Pin {
+		return r.pin()
+	}
+	return nil
 }
 
 // readProperties reads the properties and refuses what they tell is not built.
@@ -202,7 +222,13 @@ func (r *Reader) readProperties(h block.Handle, tail []byte, o *ReaderOptions) e
 }
 
 // readIndex reads the index, or, of two levels, the upper one: its partitions come through the cache.
-func (r *Reader) readIndex(h block.Handle, tail []byte) error {
+func (r *Reader) readIndex(h block.Handle, tail []byte, o *ReaderOptions) error {
+	r.metas = append(r.metas, h)
+	if o.CacheMeta && r.props.IndexType != indexTwoLevel {
+		r.index, r.twoLevel = loneIndex(h), true
+		r.index.userKeys = r.props.IndexKeyIsUserKey
+		return nil
+	}
 	b, err := r.metaBlock(h, tail)
 	if err != nil {
 		return err
@@ -211,7 +237,6 @@ func (r *Reader) readIndex(h block.Handle, tail []byte) error {
 	r.twoLevel = r.props.IndexType == indexTwoLevel
 	err = r.readHandles(&r.index, b, h, r.props.IndexType == indexFirstKeys)
 	r.index.finish()
-	r.metas = append(r.metas, h)
 	return err
 }
 
@@ -314,4 +339,10 @@ func (r *Reader) VerifyChecksums(ctx context.Context) error {
 }
 
 // Close closes the file. Blocks of the table that are in the cache stay there until they are evicted.
-func (r *Reader) Close() error { return r.f.Close() }
+func (r *Reader) Close() error {
+	for _, v := range r.pins {
+		v.Release()
+	}
+	r.pins = nil
+	return r.f.Close()
+}

@@ -234,7 +234,7 @@ func TestTablesStayOpenUpToTheLimit(t *testing.T) {
 		sizes[num] = tw.write(t, fs, fs.Join("db", fname.Make(fname.Table, num)), WriterOptions{}).Size
 	}
 	for _, limit := range []int{-1, 0, 32} {
-		tables := NewTables(fs, "db", limit, testCache(), nil)
+		tables := NewTables(fs, "db", limit, testCache())
 		var o FamilyOptions
 		var wg sync.WaitGroup
 		for worker := range 4 {
@@ -282,7 +282,7 @@ func TestTablesStayOpenUpToTheLimit(t *testing.T) {
 func TestMissingAndWrongTablesAreNamed(t *testing.T) {
 	fs := vfs.NewMem()
 	require.NoError(t, fs.MkdirAll("db"))
-	tables := NewTables(fs, "db", -1, testCache(), nil)
+	tables := NewTables(fs, "db", -1, testCache())
 	defer tables.Close()
 	var o FamilyOptions
 	_, err := tables.Get(7, 100, 1, &o)

@@ -17,6 +17,7 @@ import (
 	"github.com/ashlardb/ashlar/internal/corrupt"
 	"github.com/ashlardb/ashlar/internal/fname"
 	"github.com/ashlardb/ashlar/internal/kv"
+	"github.com/ashlardb/ashlar/internal/stats"
 	"github.com/ashlardb/ashlar/vfs"
 )
 
@@ -27,6 +28,10 @@ type FamilyOptions struct {
 	Comparer        *kv.Comparer
 	Filter          filter.Policy
 	PrefixExtractor kv.SliceTransform
+	// CacheMeta, HighPriority and Pin are those of ReaderOptions.
+	CacheMeta, HighPriority, Pin bool
+	// Stats may be nil.
+	Stats *Stats
 }
 
 // Tables are the open tables of a database. All methods may be called from many goroutines.
@@ -34,7 +39,6 @@ type Tables struct {
 	fs    vfs.FS
 	dir   string
 	cache *cache.Cache
-	stats *Stats
 
 	shards [tableShards]tableShard
 }
@@ -60,9 +64,8 @@ type openTable struct {
 }
 
 // NewTables returns the tables of the database in dir. At most maxOpen stay open that nobody uses; negative is no limit.
-// stats may be nil.
-func NewTables(fs vfs.FS, dir string, maxOpen int, c *cache.Cache, stats *Stats) *Tables {
-	t := &Tables{fs: fs, dir: dir, cache: c, stats: stats}
+func NewTables(fs vfs.FS, dir string, maxOpen int, c *cache.Cache) *Tables {
+	t := &Tables{fs: fs, dir: dir, cache: c}
 	for n := range t.shards {
 		s := &t.shards[n]
 		s.m = map[uint64]*openTable{}
@@ -121,7 +124,7 @@ func (t *Tables) Get(num, size uint64, largestSeq kv.Seq, o *FamilyOptions) (Han
 		x.release()
 	}
 
-	e.r, e.err = t.open(num, size, largestSeq, o)
+	e.r, e.err = t.openCounted(num, size, largestSeq, o)
 	e.done.Store(true)
 	close(e.ready)
 	if err := e.err; err != nil {
@@ -176,6 +179,20 @@ func (t *Tables) drop(e *openTable) {
 	}
 }
 
+func (t *Tables) openCounted(num, size uint64, largestSeq kv.Seq, o *FamilyOptions) (*Reader, error) {
+	if o.Stats == nil {
+		return t.open(num, size, largestSeq, o)
+	}
+	start := o.Stats.Histograms.Start()
+	r, err := t.open(num, size, largestSeq, o)
+	o.Stats.Histograms.Since(stats.TableOpenIO, start)
+	o.Stats.Add(stats.NoFileOpens, 1)
+	if err != nil {
+		o.Stats.Add(stats.NoFileErrors, 1)
+	}
+	return r, err
+}
+
 func (t *Tables) open(num, size uint64, largestSeq kv.Seq, o *FamilyOptions) (*Reader, error) {
 	path := t.fs.Join(t.dir, fname.Make(fname.Table, num))
 	f, err := t.fs.Open(path)
@@ -190,9 +207,8 @@ func (t *Tables) open(num, size uint64, largestSeq kv.Seq, o *FamilyOptions) (*R
 		f.Close()
 		return nil, err
 	}
-	return Open(f, path, ReaderOptions{
-		Comparer: o.Comparer, Filter: o.Filter, PrefixExtractor: o.PrefixExtractor, Cache: t.cache, LargestSeq: largestSeq, Stats: t.stats,
-	})
+	return Open(f, path, ReaderOptions{Comparer: o.Comparer, Filter: o.Filter, PrefixExtractor: o.PrefixExtractor, Cache: t.cache,
+		CacheMeta: o.CacheMeta, HighPriority: o.HighPriority, Pin: o.Pin, LargestSeq: largestSeq, Stats: o.Stats})
 }
 
 // Evict closes the table once its last handle is released. It is called when the file is about to be removed.

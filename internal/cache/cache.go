@@ -18,6 +18,33 @@ func (k Key) hash() uint64 {
 	return (hi ^ lo) * 0xa0761d6478bd642f
 }
 
+// Class says what a block is. Counts are kept for each.
+type Class uint8
+
+// The classes.
+const (
+	Data Class = iota
+	Index
+	Filter
+	Dictionary
+	Classes // how many there are
+)
+
+func (c Class) String() string { return [...]string{"data", "index", "filter", "dictionary"}[c] }
+
+// Options of a cache.
+type Options struct {
+	// Capacity is how many bytes of blocks the cache keeps at most. With 0 it keeps none.
+	Capacity int64
+	// StrictCapacityLimit makes a read that brings in a block for which there is no room, since all others are in use, fail
+	// with ErrIncomplete. Without it the read is served, and the block is not kept. Room is counted in each of up to 64
+	// parts of the cache, so one may be full before the whole is.
+	StrictCapacityLimit bool
+	// HighPriorityPoolRatio is the part of the capacity in which index and filter blocks are kept before any data block
+	// is. 0.5 by default; below 0 it is none. Beyond it they have the same rights as data blocks.
+	HighPriorityPoolRatio float64
+}
+
 // Cache maps keys to values. All methods may be called from many goroutines.
 type Cache struct{ *store }
 
@@ -28,6 +55,8 @@ type store struct {
 	pool     *offheap.Pool
 	values   sync.Pool
 	capacity atomic.Int64
+	strict   bool
+	high     float64 // part of the capacity for values of high priority
 	next     atomic.Uint64
 }
 
@@ -37,12 +66,20 @@ const (
 )
 
 // New returns a cache that keeps at most capacity bytes of blocks. With 0 it keeps none.
-func New(capacity int64) *Cache {
+func New(capacity int64) *Cache { return NewWith(Options{Capacity: capacity}) }
+
+// NewWith returns a cache with options.
+func NewWith(o Options) *Cache {
+	capacity := o.Capacity
 	n := 1
 	for n < maxShards && capacity/int64(2*n) >= minShardRoom {
 		n *= 2
 	}
 	s := &store{shards: make([]shard, n), shift: 64 - bits.Len(uint(n-1)), pool: offheap.NewPool()}
+	s.strict, s.high = o.StrictCapacityLimit, min(max(o.HighPriorityPoolRatio, 0), 1)
+	if o.HighPriorityPoolRatio == 0 {
+		s.high = 0.5
+	}
 	for i := range s.shards {
 		b := make([]atomic.Pointer[Value], minBuckets)
 		s.shards[i].buckets.Store(&b)
@@ -58,6 +95,9 @@ func (c *Cache) NewID() uint64 { return c.next.Add(1) }
 
 // Capacity returns how many bytes the cache may keep.
 func (c *Cache) Capacity() int64 { return c.capacity.Load() }
+
+// Strict tells whether a block that has no room is an error.
+func (c *Cache) Strict() bool { return c.strict }
 
 // SetCapacity changes how many bytes the cache may keep, and evicts what is too much and not in use.
 func (c *Cache) SetCapacity(n int64) {
@@ -108,13 +148,20 @@ func (c *Cache) PinnedUsage() int64 {
 	return max(pinned, 0)
 }
 
-// Stats counts what a cache has done since it was made.
+// Stats counts what a cache has done since it was made. Who calls Get counts hits and misses: a cache that several use
+// would only know the sum.
 type Stats struct {
-	Hits, Misses uint64 // of Get
-	Inserts      uint64 // values that Set kept
-	Evictions    uint64
-	Refused      uint64 // values that Set did not keep, for want of room
-	Count        int    // values that are kept now
+	Inserts   uint64 // values that Set kept
+	Evictions uint64
+	Refused   uint64 // values that Set did not keep, for want of room
+	Count     int    // values that are kept now
+	Entries   [Classes]ClassStats
+}
+
+// ClassStats are the values of one class that are kept now.
+type ClassStats struct {
+	Count int
+	Bytes int64 // overhead included
 }
 
 // Stats returns the cache's counts. They are read one after the other while others go on.
@@ -122,17 +169,22 @@ func (c *Cache) Stats() Stats {
 	var s Stats
 	for i := range c.shards {
 		sh := &c.shards[i]
-		s.Hits += sh.hits.Load()
-		s.Misses += sh.misses.Load()
 		sh.mu.Lock()
 		s.Inserts += sh.inserts
 		s.Evictions += sh.evicted
 		s.Refused += sh.refused
 		s.Count += sh.count
+		for class := range sh.classes {
+			s.Entries[class].Count += sh.classes[class].Count
+			s.Entries[class].Bytes += sh.classes[class].Bytes
+		}
 		sh.mu.Unlock()
 	}
 	return s
 }
+
+// Resident returns how many bytes of memory the cache's blocks take, kept or in use, with free room beside them.
+func (c *Cache) Resident() int64 { return c.pool.Resident() }
 
 // Alloc returns a value of n bytes to be filled, with one reference. Until it is given to Set, it is its caller's alone.
 func (c *Cache) Alloc(n int) *Value {
@@ -149,6 +201,7 @@ func (c *Cache) Alloc(n int) *Value {
 // free takes v, to which nobody has a reference.
 func (s *store) free(v *Value) {
 	v.id.Store(0)
+	v.Class, v.High = Data, false
 	block := v.block
 	v.block = offheap.Block{}
 	s.pool.Free(block)
@@ -160,38 +213,39 @@ func (s *store) free(v *Value) {
 // Get returns the value at k with a new reference, or nil.
 func (c *Cache) Get(k Key) *Value {
 	hash := k.hash()
-	sh := c.shard(hash)
-	for v := sh.bucket(hash).Load(); v != nil; v = v.next.Load() {
-		if !v.is(k) || !v.acquire() {
-			continue
-		}
-		if v.is(k) {
-			v.touch()
-			sh.hits.Add(1)
-			return v
-		}
-		v.Release() // it was evicted, and is another block's now
-		break
-	}
-	sh.misses.Add(1)
-	return nil
+	return c.shard(hash).get(k, hash)
 }
 
-// Set puts v into the cache. The caller keeps its reference, and does not change the bytes any more. If there is a value
-// at k, it stays; if there is no room, v is not kept.
-func (c *Cache) Set(k Key, v *Value) {
+// Outcome is what Set did.
+type Outcome uint8
+
+// The outcomes.
+const (
+	Kept     Outcome = iota // the value is in the cache
+	WasThere                // the value or another one was at the key, and stays
+	NoRoom                  // the value is not kept: all others are in use, or it is too large
+)
+
+// Set puts v into the cache. The caller keeps its reference, and does not change the bytes any more.
+func (c *Cache) Set(k Key, v *Value) (o Outcome) {
 	hash := k.hash()
 	sh := c.shard(hash)
 	sh.mu.Lock()
-	if v.id.Load() == 0 && sh.findLocked(k, hash) == nil {
-		if c.makeRoomLocked(sh, v.charge()) {
-			sh.insertLocked(k, hash, v)
-		} else {
-			sh.refused++
+	switch {
+	case v.id.Load() != 0 || sh.findLocked(k, hash) != nil:
+		o = WasThere
+	case !c.makeRoomLocked(sh, v.charge()):
+		sh.refused++
+		o = NoRoom
+	default:
+		if v.High && sh.high+v.charge() > int64(c.high*float64(c.room())) {
+			v.High = false
 		}
+		sh.insertLocked(k, hash, v)
 	}
 	sh.mu.Unlock()
 	runtime.KeepAlive(c)
+	return o
 }
 
 // Erase takes the value at k out of the cache. Those who use it keep it.

@@ -1,7 +1,8 @@
 // Package cache holds blocks of tables, in a bounded amount of memory that several databases may share.
 //
-//	Alloc ──> Value, filled by its reader ──> Set        a miss
-//	Get   ──> Value ──> Bytes … ──> Release              a hit
+//	Get   ──> Value ──> Bytes … ──> Release                                  a hit
+//	Join  ──> Flight, Alloc ──> Value, filled by its reader ──> Set, Land    a miss
+//	Join  ──> Value, when another one has read it meanwhile                  a miss beside a miss
 //
 // A Value is a block's bytes and a count of who uses them. The cache itself is one of these, as long as it keeps the
 // value; each Get adds one, and whoever added one calls Release. Eviction and Erase only take away the cache's own
@@ -17,13 +18,16 @@
 // # What goes first
 //
 // Each shard is a CLOCK: a hit adds one to a small counter in the value, up to 3; the hand that looks for room takes one
-// off and evicts who has none, except values in use. New values start with 1. A value for which there is no room, since
-// all others are in use, is not kept.
+// off and evicts who has none, except values in use. New data blocks start with 1, others with 3. A value for which there
+// is no room, since all others are in use, is not kept; in a strict cache that is its reader's error.
+//
+// Values of high priority stay as long as any other can go. They may fill a part of the capacity (half of it); those that
+// come when this part is full have no priority.
 //
 // # Thread safety
 //
-// All methods of Cache and Value may be called from many goroutines. Get takes no lock: a hit with its Release is three
-// atomic operations on two lines of memory, 50 ns where everything else was busy too.
+// All methods of Cache and Value may be called from many goroutines. Get takes no lock: a hit with its Release is two
+// atomic operations on one line of memory. Join and Set take their shard's, for no longer than it takes to link a value.
 //
 // # Life
 //

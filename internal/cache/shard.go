@@ -15,18 +15,17 @@ type shard struct {
 	buckets atomic.Pointer[[]atomic.Pointer[Value]] // a power of two of them
 	_       [56]byte
 
-	hits   atomic.Uint64
-	misses atomic.Uint64
-	_      [48]byte
-
 	mu      sync.Mutex
 	usage   int64 // charges of the table's values
+	high    int64 // of these, of values of high priority
 	count   int
 	hand    int // the bucket that eviction looks at next
 	inserts uint64
 	evicted uint64
 	refused uint64
-	_       [8]byte
+	classes [Classes]ClassStats
+	flights *Flight // reads of blocks under way
+	_       [56]byte
 }
 
 const minBuckets = 16
@@ -34,6 +33,22 @@ const minBuckets = 16
 func (s *shard) bucket(hash uint64) *atomic.Pointer[Value] {
 	b := *s.buckets.Load()
 	return &b[hash&uint64(len(b)-1)]
+}
+
+// get returns the value at k with a new reference, or nil.
+func (s *shard) get(k Key, hash uint64) *Value {
+	for v := s.bucket(hash).Load(); v != nil; v = v.next.Load() {
+		if !v.is(k) || !v.acquire() {
+			continue
+		}
+		if v.is(k) {
+			v.touch()
+			return v
+		}
+		v.Release() // it was evicted, and is another block's now
+		break
+	}
+	return nil
 }
 
 func (s *shard) findLocked(k Key, hash uint64) *Value {
@@ -48,12 +63,15 @@ func (s *shard) findLocked(k Key, hash uint64) *Value {
 func (s *shard) insertLocked(k Key, hash uint64, v *Value) {
 	v.refs.Add(1)
 	v.used.Store(1)
+	if v.Class != Data { // a miss costs more than one of a data block, and comes with each read of the table
+		v.used.Store(maxUsed)
+	}
 	v.off.Store(k.Offset)
 	v.id.Store(k.ID)
 	b := s.bucket(hash)
 	v.next.Store(b.Load())
 	b.Store(v)
-	s.usage += v.charge()
+	s.accountLocked(v, v.charge(), 1)
 	s.inserts++
 	if s.count++; s.count > len(*s.buckets.Load()) {
 		s.growLocked()
@@ -67,8 +85,17 @@ func (s *shard) unlinkLocked(v *Value) {
 		at = &at.Load().next
 	}
 	at.Store(v.next.Load())
-	s.usage -= v.charge()
+	s.accountLocked(v, -v.charge(), -1)
 	s.count--
+}
+
+func (s *shard) accountLocked(v *Value, bytes int64, count int) {
+	s.usage += bytes
+	if v.High {
+		s.high += bytes
+	}
+	s.classes[v.Class].Bytes += bytes
+	s.classes[v.Class].Count += count
 }
 
 // growLocked doubles the buckets. Values move one by one, from the front of the old lists to the front of the new ones, so
@@ -89,9 +116,20 @@ func (s *shard) growLocked() {
 }
 
 // evictLocked takes one value that nobody uses out of the table, and returns it without any reference; or nil when all are
-// in use.
+// in use. One of high priority goes only when no other can.
 func (s *shard) evictLocked() *Value {
 	if s.count == 0 {
+		return nil
+	}
+	v := s.sweepLocked(false)
+	if v == nil && s.high > 0 {
+		v = s.sweepLocked(true)
+	}
+	return v
+}
+
+func (s *shard) sweepLocked(high bool) *Value {
+	if !high && s.high == s.usage {
 		return nil
 	}
 	b := *s.buckets.Load()
@@ -102,7 +140,7 @@ func (s *shard) evictLocked() *Value {
 	for round := 0; round <= maxUsed && (round == 0 || idle > 0); round++ {
 		for range b {
 			for v := b[s.hand].Load(); v != nil; v = v.next.Load() {
-				if v.refs.Load() != 1 {
+				if v.refs.Load() != 1 || v.High && !high {
 					continue
 				}
 				idle++

@@ -27,8 +27,12 @@ type Value struct {
 	block offheap.Block
 	home  *store
 
+	// Set before Set; zero in a new value.
+	Class Class
+	High  bool // stays when others can go
+
 	// What Get and Bytes touch is in the first 64 bytes; with 128, a Value does not lie across lines that it need not.
-	_ [48]byte
+	_ [40]byte
 }
 
 // Bytes returns the block. It lives until the caller's Release.

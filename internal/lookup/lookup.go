@@ -8,6 +8,7 @@ import (
 	"github.com/ashlardb/ashlar/internal/cache"
 	"github.com/ashlardb/ashlar/internal/kv"
 	"github.com/ashlardb/ashlar/internal/merge"
+	"github.com/ashlardb/ashlar/internal/stats"
 )
 
 // State says what a Get knows so far.
@@ -41,6 +42,10 @@ type Get struct {
 
 	// CacheOnly makes tables answer from memory or not at all, and DontFillCache keeps what they read out of the cache.
 	CacheOnly, DontFillCache bool
+
+	// Tally is what the walk met, for its caller to count. Level is where in the tree it is, 0 to 6.
+	Tally stats.Tally
+	Level uint8
 
 	cover    kv.Seq // see cover.go
 	pin      *cache.Value

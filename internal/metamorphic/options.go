@@ -144,6 +144,9 @@ var settings = []setting{
 		o.BlockCache = ashlar.NewCache(n)
 		return err
 	}, pick("", "0", "5000", "100000")},
+	{"cache-meta", toggle(func(o *ashlar.Options) *bool { return &o.Table.CacheIndexAndFilterBlocks }), pick("", "true")},
+	{"cache-low", toggle(func(o *ashlar.Options) *bool { return &o.Table.CacheIndexAndFilterBlocksWithoutPriority }), pick("", "", "true")},
+	{"pin-l0", toggle(func(o *ashlar.Options) *bool { return &o.Table.PinL0FilterAndIndexBlocksInCache }), pick("", "", "true")},
 	{"open-files", whole(func(o *ashlar.Options) *int { return &o.MaxOpenFiles }), pick("", "", "1", "10")},
 	{"jobs", whole(func(o *ashlar.Options) *int { return &o.MaxBackgroundJobs }), pick("", "1", "4", "8")},
 	{"leader-inserts", toggle(func(o *ashlar.Options) *bool { return &o.NoConcurrentMemtableWrite }), pick("", "true")},

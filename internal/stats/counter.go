@@ -1,9 +1,6 @@
 package stats
 
-import (
-	"sync/atomic"
-	"unsafe"
-)
+import "sync/atomic"
 
 // stripes is how many parts a Counter has. A power of two.
 const stripes = 8
@@ -20,10 +17,7 @@ type Counter struct {
 // Add adds n. Goroutines are spread over the parts by where their stacks lie, which costs nothing to find out; one
 // goroutine mostly stays with one part.
 func (c *Counter) Add(n uint64) {
-	var here byte
-	at := uintptr(unsafe.Pointer(&here))
-	// Stacks are 2 KiB and more; multiplying brings all bits of their numbers to the top.
-	c.parts[uint32(at>>11)*0x9e3779b1>>29].n.Add(n)
+	c.parts[here()].n.Add(n)
 }
 
 // Load returns the sum. Adds that run at the same time may be in it or not.

@@ -1,5 +1,10 @@
-// Package stats counts and measures: Counter is a sum that many goroutines add to, Histogram a distribution in RocksDB's
-// buckets, printed as RocksDB prints it, so that the two can be laid side by side.
+// Package stats counts and measures: Counter is a sum that many goroutines add to, Set all that a database counts, under
+// RocksDB's names, and Histogram a distribution in RocksDB's buckets, printed as RocksDB prints it, so that the two can be
+// laid side by side.
+//
+//	point read ──> Stripe of a Set                      one atomic operation for each thing it met
+//	Set, Set … ──> Counts ──> Counts.Sum                families and what belongs to none, summed up
+//	Histograms: one Histogram for each Measure, only where somebody asked for clocks
 //
 //	bucket   0       1       2       3       4       5        6         7
 //	values   0,1     2       3       4       5,6     7…10     11…15     16…22  …
@@ -11,5 +16,6 @@
 //
 // # Thread safety
 //
-// A Counter may be used by many goroutines at once. A Histogram belongs to one; those of several are merged at the end.
+// A Counter, a Set and Histograms may be used by many goroutines at once. A Histogram belongs to one;
+// those of several are merged at the end.
 package stats
