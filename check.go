@@ -77,7 +77,7 @@ func (c *checker) table(f *manifest.File) error {
 	if uint64(info.Size()) != f.Size {
 		return fmt.Errorf("it has %d bytes, and the manifest says %d", info.Size(), f.Size)
 	}
-	h, err := c.d.tables.Get(f.Num, f.Size, f.LargestSeq, c.cf.tables)
+	h, err := c.d.tables.Get(f.Num, f.Size, f.LargestSeq, c.cf.live.Load().tables)
 	if err != nil {
 		return err
 	}
@@ -156,7 +156,7 @@ func (c *checker) versions() bool {
 		add(fmt.Sprintf("memtable %d", n), m.NewIter(), m.AppendTombstones(nil)...)
 	}
 	for level, f := range c.sv.Version().All() {
-		h, err := c.d.tables.Get(f.Num, f.Size, f.LargestSeq, c.cf.tables)
+		h, err := c.d.tables.Get(f.Num, f.Size, f.LargestSeq, c.cf.live.Load().tables)
 		if err != nil {
 			return c.report("%w", err)
 		}
@@ -221,7 +221,7 @@ func (d *DB) VerifyChecksum(ctx context.Context) error {
 
 func (d *DB) verifyTables(ctx context.Context, cf *ColumnFamily, sv *lsm.Superversion) error {
 	for _, f := range sv.Version().All() {
-		h, err := d.tables.Get(f.Num, f.Size, f.LargestSeq, cf.tables)
+		h, err := d.tables.Get(f.Num, f.Size, f.LargestSeq, cf.live.Load().tables)
 		if err != nil {
 			return err
 		}

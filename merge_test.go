@@ -239,7 +239,7 @@ func tableKinds(t *testing.T, db *DB) map[kv.Kind]int {
 	v := db.versions.Current(cf.id)
 	defer v.Unref()
 	for _, f := range v.All() {
-		h, err := db.tables.Get(f.Num, f.Size, f.LargestSeq, cf.tables)
+		h, err := db.tables.Get(f.Num, f.Size, f.LargestSeq, cf.live.Load().tables)
 		require.NoError(t, err)
 		n[kv.KindMerge] += int(h.Reader().Properties().MergeOperands)
 		n[kv.KindDelete] += int(h.Reader().Properties().Deletions)

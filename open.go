@@ -102,8 +102,8 @@ func newDB(dir string, o *Options) *DB {
 		d.cache = cache.New(32 << 20)
 	}
 	d.session = newSessionID()
-	rate := min(d.opts.DelayedWriteRate, maxDelayRate)
-	d.delays = delayer{max: rate, rate: rate}
+	d.dbOpts.Store(&d.opts)
+	d.delays = newDelayer(d.opts.DelayedWriteRate)
 	d.handles.track = d.opts.TrackHandles
 	d.families.Store(&[]*ColumnFamily{})
 	d.prepared.byName = map[string]*preparedWrites{}
@@ -305,7 +305,7 @@ func (d *DB) openTables(cf *ColumnFamily, v *manifest.Version) error {
 			}
 			continue
 		}
-		h, err := d.tables.Get(f.Num, f.Size, f.LargestSeq, cf.tables)
+		h, err := d.tables.Get(f.Num, f.Size, f.LargestSeq, cf.live.Load().tables)
 		if err != nil {
 			return cf.readError(err)
 		}

@@ -112,7 +112,11 @@ func (d *DB) commit(c *commit, o *WriteOptions) error {
 		return invalid("Sync asks for the log that DisableWAL leaves out")
 	}
 	var err error
-	if c.ctx.Done() == nil {
+	if c.opts.LowPri {
+		err = d.makeWay(c)
+	}
+	if err != nil {
+	} else if c.ctx.Done() == nil {
 		err = d.writes.Commit(c)
 	} else {
 		err = d.writes.CommitContext(c.ctx, c)
@@ -152,7 +156,7 @@ func (s committer) Prepare(c *commit) error {
 			return err
 		}
 	}
-	if k := stallKind(d.stalled.Load()); k >= stallDelay || k == stallPressure && c.opts.LowPri {
+	if stallKind(d.stalled.Load()) >= stallDelay {
 		if err := d.waitForRoom(c); err != nil {
 			return err
 		}
@@ -162,7 +166,7 @@ func (s committer) Prepare(c *commit) error {
 		if cf == nil {
 			continue // Log refuses it
 		}
-		if cf.room() < u.bytes+cf.opts.groupSlack() {
+		if cf.room() < u.bytes+cf.live.Load().groupSlack() {
 			if err := d.switchMemtable(cf, u.bytes); err != nil {
 				return err
 			}
@@ -292,7 +296,7 @@ func (s committer) Log(g *writegroup.Group[*commit]) (spread bool, err error) {
 	d.counters.groups.Add(1)
 	d.counters.writes.Add(uint64(len(works)))
 	d.counters.keysWritten.Add(uint64(numbers))
-	d.spread = d.spreads(len(works), int(numbers))
+	d.spread = d.spreads(len(works), int(numbers)) && !d.folds(works)
 	return d.spread, nil
 }
 
@@ -342,6 +346,9 @@ func (s committer) Insert(g *writegroup.Group[*commit], c *commit) error {
 		if d.spread {
 			h = c.hint(rec.Family)
 		}
+		if rec.Kind == kv.KindMerge && !d.spread {
+			rec.Kind, rec.Value = cf.fold(g, rec.Key, rec.Value, seq)
+		}
 		if rec.Kind == kv.KindRangeDelete {
 			cf.mem.AddTombstone(rec.Key, rec.Value, seq)
 		} else if err := cf.mem.Insert(h, rec.Key, kv.MakeTrailer(seq, rec.Kind), rec.Value); err != nil {
@@ -368,7 +375,7 @@ func (s committer) Publish(g *writegroup.Group[*commit], err error) {
 	for _, c := range g.Works() {
 		for _, u := range c.uses() {
 			cf := d.familyByID(u.family)
-			if cf != nil && !cf.full && uint64(cf.mem.Bytes()) >= cf.opts.WriteBufferSize {
+			if cf != nil && !cf.full && cf.memFull(cf.mem) {
 				cf.full = true
 				d.full = append(d.full, cf)
 			}
@@ -382,7 +389,7 @@ func (d *DB) switchFull() error {
 	d.full = nil
 	for i, cf := range full {
 		cf.full = false
-		if cf.dropped.Load() || uint64(cf.mem.Bytes()) < cf.opts.WriteBufferSize {
+		if cf.dropped.Load() || !cf.memFull(cf.mem) {
 			continue
 		}
 		if err := d.switchMemtable(cf, 0); err != nil {

@@ -209,7 +209,7 @@ func (b *Busy) any(files []*manifest.File) bool {
 }
 
 // level0 tells whether a running job takes files from level 0.
-func (b *Busy) level0() bool {
+func (b *Busy) Level0() bool {
 	if b == nil {
 		return false
 	}

@@ -70,6 +70,7 @@ type Reader struct {
 	seq        kv.Seq         // of every entry, when not 0
 	metas      []block.Handle // every block that is no data block, for VerifyChecksums
 	propsAt    block.Handle
+	table      *openTable // whose reader it is; nil without Tables
 }
 
 // noCache keeps nothing; readers without a cache get their blocks' memory from it.
