@@ -320,7 +320,7 @@ func (d *DB) waitForRoom(c *commit) error {
 // from a bucket of their own. What commits or rolls back a prepared transaction is not held back, since others wait for
 // its locks.
 func (d *DB) makeWay(c *commit) error {
-	if stallKind(d.stalled.Load()) == stallNone || c.phase == commitPhase || c.phase == rollbackPhase {
+	if !c.opts.LowPri || stallKind(d.stalled.Load()) == stallNone || c.phase == commitPhase || c.phase == rollbackPhase {
 		return nil
 	}
 	if c.opts.NoSlowdown {
