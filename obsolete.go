@@ -74,6 +74,7 @@ func (d *DB) clean() {
 		for _, s := range retired {
 			s.Free()
 		}
+		d.tables.Trim()
 		for _, f := range files {
 			d.deleteFile(f)
 		}

@@ -222,13 +222,26 @@ func (t *Tables) MemoryUsage() (n int64) {
 // for long.
 func (t *Tables) Unbounded() bool { return t.unbounded.Load() }
 
-// Limit changes how many tables stay open that nobody uses; negative is no limit. What is too many is closed now.
+// Limit changes how many tables stay open that nobody uses; negative is no limit.
 func (t *Tables) Limit(maxOpen int) {
 	t.unbounded.Store(maxOpen < 0)
 	for n := range t.shards {
 		s := &t.shards[n]
 		s.mu.Lock()
 		s.limit = shardLimit(maxOpen)
+		s.mu.Unlock()
+	}
+	t.Trim()
+}
+
+// Trim closes what is too many and was in use when there was occasion to close it.
+func (t *Tables) Trim() {
+	if t.Unbounded() {
+		return
+	}
+	for n := range t.shards {
+		s := &t.shards[n]
+		s.mu.Lock()
 		out := s.evictLocked()
 		s.mu.Unlock()
 		for _, e := range out {
