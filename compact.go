@@ -83,7 +83,7 @@ func (d *DB) runCompaction(cf *ColumnFamily, plan *compaction.Plan) (compaction.
 			d.discard(res)
 			return res, err
 		}
-		if err := d.adopt(cf, res.Files); err != nil {
+		if err := d.adopt(cf, res.Files, plan.OutputLevel+1); err != nil {
 			d.discard(res)
 			return res, err
 		}
@@ -115,8 +115,9 @@ func (d *DB) discard(res compaction.Result) {
 	d.obsolete(fname.Table, nums...)
 }
 
-// adopt makes new tables' names safe and opens them: one that cannot be read must not take the place of its inputs.
-func (d *DB) adopt(cf *ColumnFamily, files []*manifest.File) error {
+// adopt makes new tables' names safe and opens them: one that cannot be read must not take the place of its inputs. It
+// estimates what their range deletes hide on the levels from below on, so that compactions take such tables early.
+func (d *DB) adopt(cf *ColumnFamily, files []*manifest.File, below int) error {
 	if len(files) == 0 {
 		return nil
 	}
@@ -129,9 +130,32 @@ func (d *DB) adopt(cf *ColumnFamily, files []*manifest.File) error {
 		if err != nil {
 			return err
 		}
+		if l := h.Reader().Tombstones(); l != nil {
+			f.CompensatedRangeDeletionSize = cf.hiddenBytes(l, below)
+		}
 		h.Release()
 	}
 	return nil
+}
+
+// hiddenBytes estimates what range deletes hide on the levels from one on. Tables that are not open are not opened for it.
+func (c *ColumnFamily) hiddenBytes(l *tombstone.List, from int) uint64 {
+	if c.tree == nil {
+		return 0 // recovery: the tree has not been looked at yet
+	}
+	sv := c.tree.Acquire()
+	if sv == nil {
+		return 0
+	}
+	defer sv.Release()
+	return compaction.HiddenBytes(c.opts.Comparator, sv.Version(), from, l, func(f *manifest.File, user []byte) uint64 {
+		h, ok := c.db.tables.Reader(f.Num)
+		if !ok {
+			return f.Size / 2
+		}
+		defer h.Release()
+		return h.Reader().ApproximateOffset(user)
+	})
 }
 
 // env gives a job its means: how tables are opened and made. All of a job's tables are made with the options of its

@@ -217,3 +217,42 @@ func TestFoldedValuesDoNotOverfillAMemtable(t *testing.T) {
 	require.Equal(t, want.String(), valueOf(t, db.DefaultColumnFamily(), "k"))
 	require.NoError(t, db.BackgroundError())
 }
+
+// A table whose range deletes hide much is as heavy as what they hide: level 0 goes down with one file, long before its
+// trigger, and takes with it what is hidden.
+func TestRangeDeletesThatHideMuchAreCompactedEarly(t *testing.T) {
+	ctx := context.Background()
+	o := memOptions(vfs.NewMem())
+	o.Compression, o.Level0FileNumCompactionTrigger, o.DisableAutoCompactions = NoCompression, 10, true
+	db := mustOpen(t, "db", o)
+	for i := range 2000 {
+		mustPut(t, db.DefaultColumnFamily(), fmt.Sprintf("k%05d", i), fmt.Sprintf("%0200d", i), nil)
+	}
+	require.NoError(t, db.CompactRange(ctx, nil, nil, nil))
+	size := func() (n uint64) {
+		for _, l := range db.Metrics().Families[0].Levels {
+			n += l.Bytes
+		}
+		return n
+	}
+	all := size()
+	hidden := func() uint64 {
+		sv := db.tree.Acquire()
+		defer sv.Release()
+		return sv.Version().Level(0)[0].CompensatedRangeDeletionSize
+	}
+	for _, c := range []struct {
+		begin, end string
+		want       float64 // part of all
+	}{
+		{"k00000", "k01000", 0.5}, {"k00500", "k00600", 0.05}, {"a", "b", 0}, {"k02000", "z", 0}, {"k00007", "z", 1},
+	} {
+		require.NoError(t, db.DeleteRange([]byte(c.begin), []byte(c.end), nil))
+		require.NoError(t, db.Flush(ctx, nil))
+		require.InDelta(t, c.want, float64(hidden())/float64(all), 0.05, "%s to %s", c.begin, c.end)
+	}
+	require.NoError(t, db.SetOptions(map[string]string{"disable_auto_compactions": "false"}))
+	require.NoError(t, db.WaitForCompact(ctx))
+	require.Less(t, size(), all/10)
+	require.Empty(t, readForward(t, db.DefaultColumnFamily()))
+}
