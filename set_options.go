@@ -133,7 +133,7 @@ func (d *DB) SetDBOptions(kv map[string]string) error {
 			d.delays.limit(o.DelayedWriteRate)
 		}
 		if o.MaxOpenFiles != old.MaxOpenFiles {
-			d.tables.Limit(o.MaxOpenFiles)
+			d.tables.Limit(o.MaxOpenFiles) // the cleaner closes, when it has freed the superversions that are replaced below
 		}
 		for _, cf := range d.ColumnFamilies() {
 			cf.applyLocked()

@@ -222,7 +222,8 @@ func (t *Tables) MemoryUsage() (n int64) {
 // for long.
 func (t *Tables) Unbounded() bool { return t.unbounded.Load() }
 
-// Limit changes how many tables stay open that nobody uses; negative is no limit.
+// Limit changes how many tables stay open that nobody uses; negative is no limit. Nothing is closed for it before Trim, or
+// before another table is opened.
 func (t *Tables) Limit(maxOpen int) {
 	t.unbounded.Store(maxOpen < 0)
 	for n := range t.shards {
@@ -231,7 +232,6 @@ func (t *Tables) Limit(maxOpen int) {
 		s.limit = shardLimit(maxOpen)
 		s.mu.Unlock()
 	}
-	t.Trim()
 }
 
 // Trim closes what is too many and was in use when there was occasion to close it.
