@@ -207,14 +207,14 @@ func TestFoldedValuesDoNotOverfillAMemtable(t *testing.T) {
 	db := mustOpen(t, "db", o)
 	var want bytes.Buffer
 	for i := range 60 {
-		operand := bytes.Repeat([]byte{'a' + byte(i%26)}, 5000)
+		operand := bytes.Repeat([]byte{'a' + byte(i%26)}, 20_000)
 		if i > 0 {
 			want.WriteByte(',')
 		}
 		want.Write(operand)
 		require.NoError(t, db.Merge([]byte("k"), operand, nil), i)
+		require.Equal(t, want.String(), valueOf(t, db.DefaultColumnFamily(), "k")) // which brings it into the cache
 	}
-	require.Equal(t, want.String(), valueOf(t, db.DefaultColumnFamily(), "k"))
 	require.NoError(t, db.BackgroundError())
 }
 
