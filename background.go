@@ -238,13 +238,13 @@ func (d *DB) clearBackgroundError(e *backgroundError) {
 
 // flushSlots and compactionSlots are RocksDB's split of MaxBackgroundJobs. Compactions keep to one slot unless writes
 // are under pressure.
-func (d *DB) flushSlots() int { return max(1, d.opts.MaxBackgroundJobs/4) }
+func (d *DB) flushSlots() int { return max(1, d.dbOpts.Load().MaxBackgroundJobs/4) }
 
 func (d *DB) compactionSlotsLocked() int {
 	if d.stall.kind == stallNone {
 		return 1
 	}
-	return max(1, d.opts.MaxBackgroundJobs-d.flushSlots())
+	return max(1, d.dbOpts.Load().MaxBackgroundJobs-d.flushSlots())
 }
 
 // scheduleLocked starts what is to be done and has a slot: flushes first, then compactions, families in turn.
@@ -273,13 +273,14 @@ func (d *DB) scheduleLocked() {
 			return
 		}
 		cf := families[(i+d.turn)%len(families)]
-		if cf.opts.DisableAutoCompactions {
+		o := cf.live.Load()
+		if o.DisableAutoCompactions {
 			continue
 		}
 		for d.compactions < d.compactionSlotsLocked() {
-			plan := cf.picker.Pick(cf.tree.VersionLocked(), &cf.busy)
+			plan := o.picker.Pick(cf.tree.VersionLocked(), &cf.busy)
 			if plan == nil && cf.bottommost {
-				if plan = cf.picker.PickBottommost(cf.tree.VersionLocked(), d.snapshots.oldest(d.visibleSeq()), &cf.busy); plan == nil {
+				if plan = o.picker.PickBottommost(cf.tree.VersionLocked(), d.snapshots.oldest(d.visibleSeq()), &cf.busy); plan == nil {
 					cf.bottommost = false
 				}
 			}

@@ -1,6 +1,7 @@
 package ashlar
 
 import (
+	"slices"
 	"sync/atomic"
 
 	"github.com/ashlardb/ashlar/compaction"
@@ -19,15 +20,17 @@ const DefaultColumnFamilyName = "default"
 // needs no closing. All methods may be called from many goroutines.
 type ColumnFamily struct {
 	// Constant after the family was made.
-	db      *DB
-	id      uint32
-	name    string
-	opts    ColumnFamilyOptions
-	tree    *lsm.Tree
-	picker  *compaction.Leveled
-	tables  [2]sstable.FamilyOptions // tablesAt
-	counts  sstable.Stats
-	dropped atomic.Bool // stored under db.mu
+	db   *DB
+	id   uint32
+	name string
+	opts fixedOptions
+	tree *lsm.Tree
+
+	counts sstable.Stats // atomic by itself
+
+	// Atomics, stored under db.mu.
+	live    atomic.Pointer[liveOptions]
+	dropped atomic.Bool
 
 	// mem is the tree's memtable that takes writes. Owned by the write leader, who alone changes it (with db.mu held).
 	mem     *lsm.Mem
@@ -39,6 +42,7 @@ type ColumnFamily struct {
 	compacting int // jobs running
 	busy       compaction.Busy
 	stall      stallState
+	stalls     stallRecord
 	pending    uint64 // bytes that compactions have to move
 	bottommost bool   // a snapshot was released: look for files that can be rewritten now
 }
@@ -52,8 +56,12 @@ func (c *ColumnFamily) Name() string { return c.name }
 // ID returns the number under which batches and the manifest know the family. It is never given to another.
 func (c *ColumnFamily) ID() uint32 { return c.id }
 
-// Options returns the family's options, defaults filled in.
-func (c *ColumnFamily) Options() ColumnFamilyOptions { return c.opts }
+// Options returns the options that the family has now, defaults filled in and changes by SetOptions included.
+func (c *ColumnFamily) Options() ColumnFamilyOptions {
+	o := c.live.Load().ColumnFamilyOptions
+	o.CompressionPerLevel = slices.Clone(o.CompressionPerLevel)
+	return o
+}
 
 // DefaultColumnFamily returns the family that every database has.
 func (d *DB) DefaultColumnFamily() *ColumnFamily { return d.family }
@@ -186,52 +194,38 @@ func ListColumnFamilies(dir string, o *Options) ([]string, error) {
 
 // newFamily makes a handle; its tree is opened once there is a version.
 func (d *DB) newFamily(id uint32, name string, o *ColumnFamilyOptions) (*ColumnFamily, error) {
-	cf := &ColumnFamily{db: d, id: id, name: name, opts: *o}
-	cf.picker = compaction.NewLeveled(o.Comparator, compaction.LeveledOptions{
-		NumLevels:                o.NumLevels,
-		L0Trigger:                o.Level0FileNumCompactionTrigger,
-		MaxBytesForLevelBase:     o.MaxBytesForLevelBase,
-		Multiplier:               o.MaxBytesForLevelMultiplier,
-		TargetFileSizeBase:       o.TargetFileSizeBase,
-		TargetFileSizeMultiplier: o.TargetFileSizeMultiplier,
-		MaxCompactionBytes:       o.MaxCompactionBytes,
-		DynamicLevelBytes:        !o.NoDynamicLevelBytes,
-	})
-	t := &o.Table
+	cf := &ColumnFamily{db: d, id: id, name: name, opts: fixedOptions{o.Comparator, o.MergeOperator, o.PrefixExtractor}}
 	cf.counts.Histograms = d.hist
-	deep := sstable.FamilyOptions{
-		Comparer: o.Comparator, Filter: t.FilterPolicy, PrefixExtractor: o.PrefixExtractor, Stats: &cf.counts,
-		CacheMeta: t.CacheIndexAndFilterBlocks, HighPriority: !t.CacheIndexAndFilterBlocksWithoutPriority,
-	}
-	cf.tables = [2]sstable.FamilyOptions{deep, deep}
-	cf.tables[0].Pin = t.PinL0FilterAndIndexBlocksInCache
+	cf.live.Store(newLiveOptions(o, &cf.counts))
 	return cf, nil
 }
 
 // tablesAt says how the tables of a level are opened.
-func (c *ColumnFamily) tablesAt(level int) *sstable.FamilyOptions { return &c.tables[min(level, 1)] }
+func (c *ColumnFamily) tablesAt(level int) *sstable.FamilyOptions {
+	return c.live.Load().tablesAt(level)
+}
 
 // openTreeLocked gives the family its tree.
 func (c *ColumnFamily) openTreeLocked(mem *lsm.Mem, v *manifest.Version) {
 	c.mem = mem
 	c.tree = lsm.NewTree(lsm.Options{
-		Comparer: c.opts.Comparator, Tables: c.db.tables, Family: c.tablesAt(1), Family0: c.tablesAt(0),
-		OptimizeFiltersForHits: c.opts.OptimizeFiltersForHits, Retire: c.db.retire, Live: &c.db.superversions,
+		Comparer: c.opts.Comparator, Tables: c.db.tables, Settings: c.live.Load().treeSettings(),
+		Retire: c.db.retire, Live: &c.db.superversions,
 	}, mem, v)
-	c.pending = c.picker.PendingBytes(v)
+	c.pending = c.live.Load().picker.PendingBytes(v)
 }
 
 // newMem makes the next memtable, with room for the write buffer, what a group may add to it, and need bytes.
 func (c *ColumnFamily) newMem(need int, log uint64) (*lsm.Mem, error) {
-	slack := c.opts.groupSlack()
-	size := int(c.opts.WriteBufferSize) + int(c.opts.WriteBufferSize)/8
-	a, err := memtable.NewArena(max(size, need) + slack)
+	o := c.live.Load()
+	size := int(o.WriteBufferSize) + int(o.WriteBufferSize)/8
+	a, err := memtable.NewArena(max(size, need) + o.groupSlack())
 	if err != nil {
 		return nil, during(err, "memtable of column family %q", c.name)
 	}
 	table := memtable.New(c.opts.Comparator, a, log)
-	table.UseBloom(memtable.NewBloom(int(float64(c.opts.WriteBufferSize)*c.opts.MemtablePrefixBloomSizeRatio),
-		c.opts.MemtableWholeKeyFiltering, c.opts.PrefixExtractor))
+	table.UseBloom(memtable.NewBloom(int(float64(o.WriteBufferSize)*o.MemtablePrefixBloomSizeRatio),
+		o.MemtableWholeKeyFiltering, c.opts.PrefixExtractor))
 	m := lsm.NewMem(table, log)
 	m.Since = c.db.lastSeq
 	return m, nil
@@ -248,9 +242,15 @@ func (c *ColumnFamily) usable() error {
 	return nil
 }
 
+// memFull says whether the memtable is to be flushed, when so many bytes more are in it.
+func (c *ColumnFamily) memFull(m *lsm.Mem, more int64) bool {
+	o := c.live.Load()
+	return uint64(m.Bytes()+more) >= o.WriteBufferSize ||
+		o.MemtableMaxRangeDeletions > 0 && m.RangeDeletes() >= o.MemtableMaxRangeDeletions
+}
+
 // writerOptions are those of a table of this family at a level.
-func (c *ColumnFamily) writerOptions(num uint64, level int, bottommost bool) sstable.WriterOptions {
-	o := &c.opts
+func (c *ColumnFamily) writerOptions(o *liveOptions, num uint64, level int, bottommost bool) sstable.WriterOptions {
 	comp := o.Compression
 	if n := len(o.CompressionPerLevel); n > 0 {
 		comp = o.CompressionPerLevel[min(level, n-1)]
@@ -279,13 +279,13 @@ func (c *ColumnFamily) writerOptions(num uint64, level int, bottommost bool) sst
 	return w
 }
 
-func (c *ColumnFamily) createTable(num uint64, level int, bottommost bool) (*sstable.Writer, error) {
+func (c *ColumnFamily) createTable(o *liveOptions, num uint64, level int, bottommost bool) (*sstable.Writer, error) {
 	path := c.db.path(fname.Table, num)
 	f, err := c.db.fs.Create(path)
 	if err != nil {
 		return nil, err
 	}
-	return sstable.NewWriter(f, path, c.writerOptions(num, level, bottommost)), nil
+	return sstable.NewWriter(f, path, c.writerOptions(o, num, level, bottommost)), nil
 }
 
 // The one-line verbs.

@@ -21,8 +21,9 @@ import (
 // readahead is how much of an input a compaction reads at a time.
 const readahead = 1 << 20
 
-// startCompactionLocked prepares a plan and starts it. done, if set, is told the result once it is installed.
-func (d *DB) startCompactionLocked(cf *ColumnFamily, plan *compaction.Plan, done func(error)) {
+// startCompactionLocked prepares a plan and starts it. done, if set, is told the files written and the result once it is
+// installed.
+func (d *DB) startCompactionLocked(cf *ColumnFamily, plan *compaction.Plan, done func([]uint64, error)) {
 	cf.busy.Start(plan)
 	cf.compacting++
 	d.compactions++
@@ -31,7 +32,7 @@ func (d *DB) startCompactionLocked(cf *ColumnFamily, plan *compaction.Plan, done
 }
 
 // compact runs and installs.
-func (d *DB) compact(cf *ColumnFamily, sv *lsm.Superversion, plan *compaction.Plan, done func(error)) {
+func (d *DB) compact(cf *ColumnFamily, sv *lsm.Superversion, plan *compaction.Plan, done func([]uint64, error)) {
 	start := time.Now()
 	res, err := d.runCompaction(cf, plan)
 	sv.Release()
@@ -70,7 +71,7 @@ func (d *DB) compact(cf *ColumnFamily, sv *lsm.Superversion, plan *compaction.Pl
 		}
 	})
 	if done != nil {
-		done(err)
+		done(info.Outputs, err)
 	}
 	d.scheduleLocked()
 	d.cond.Broadcast()
@@ -85,7 +86,7 @@ func (d *DB) runCompaction(cf *ColumnFamily, plan *compaction.Plan) (compaction.
 			d.discard(res)
 			return res, err
 		}
-		if err := d.adopt(cf, plan.OutputLevel, res.Files); err != nil {
+		if err := d.adopt(cf, res.Files, plan.OutputLevel+1); err != nil {
 			d.discard(res)
 			return res, err
 		}
@@ -117,40 +118,67 @@ func (d *DB) discard(res compaction.Result) {
 	d.obsolete(fname.Table, nums...)
 }
 
-// adopt makes new tables' names safe and opens them: one that cannot be read must not take the place of its inputs.
-func (d *DB) adopt(cf *ColumnFamily, level int, files []*manifest.File) error {
+// adopt makes new tables' names safe and opens them: one that cannot be read must not take the place of its inputs. It
+// estimates what their range deletes hide on the levels from below on, so that compactions take such tables early.
+func (d *DB) adopt(cf *ColumnFamily, files []*manifest.File, below int) error {
 	if len(files) == 0 {
 		return nil
 	}
 	if err := d.fs.SyncDir(d.dir); err != nil {
 		return err
 	}
+	tables := cf.live.Load().tablesAt(max(below-1, 0))
 	for _, f := range files {
-		h, err := d.tables.Get(f.Num, f.Size, f.LargestSeq, cf.tablesAt(level))
+		h, err := d.tables.Get(f.Num, f.Size, f.LargestSeq, tables)
 		if err != nil {
 			return err
+		}
+		if l := h.Reader().Tombstones(); l != nil {
+			f.CompensatedRangeDeletionSize = cf.hiddenBytes(l, below)
 		}
 		h.Release()
 	}
 	return nil
 }
 
-// env gives a job its means: how tables are opened and made.
+// hiddenBytes estimates what range deletes hide on the levels from one on. Tables that are not open are not opened for it.
+func (c *ColumnFamily) hiddenBytes(l *tombstone.List, from int) uint64 {
+	if c.tree == nil {
+		return 0 // recovery: the tree has not been looked at yet
+	}
+	sv := c.tree.Acquire()
+	if sv == nil {
+		return 0
+	}
+	defer sv.Release()
+	return compaction.HiddenBytes(c.opts.Comparator, sv.Version(), from, l, func(f *manifest.File, user []byte) uint64 {
+		h, ok := c.db.tables.Reader(f.Num)
+		if !ok {
+			return f.Size / 2
+		}
+		defer h.Release()
+		return h.Reader().ApproximateOffset(user)
+	})
+}
+
+// env gives a job its means: how tables are opened and made. All of a job's tables are made with the options of its
+// beginning.
 func (d *DB) env(cf *ColumnFamily, level int, bottommost bool, snapshots []kv.Seq) compaction.Env {
+	o := cf.live.Load()
 	return compaction.Env{
 		Comparer:  cf.opts.Comparator,
 		Operator:  cf.opts.MergeOperator,
 		Snapshots: snapshots,
 		Now:       d.now,
 		Open: func(f *manifest.File) (kv.Iterator, error) {
-			h, err := d.tables.Get(f.Num, f.Size, f.LargestSeq, cf.tablesAt(1))
+			h, err := d.tables.Get(f.Num, f.Size, f.LargestSeq, o.tablesAt(1))
 			if err != nil {
 				return nil, err
 			}
 			return &jobIter{h.Reader().NewIter(sstable.IterOptions{Readahead: readahead}), h}, nil
 		},
 		Tombstones: func(f *manifest.File) (*tombstone.List, error) {
-			h, err := d.tables.Get(f.Num, f.Size, f.LargestSeq, cf.tablesAt(1))
+			h, err := d.tables.Get(f.Num, f.Size, f.LargestSeq, o.tablesAt(1))
 			if err != nil {
 				return nil, err
 			}
@@ -159,7 +187,7 @@ func (d *DB) env(cf *ColumnFamily, level int, bottommost bool, snapshots []kv.Se
 		},
 		Create: func() (*sstable.Writer, uint64, error) {
 			num := d.versions.NewFileNum()
-			w, err := cf.createTable(num, level, bottommost)
+			w, err := cf.createTable(o, num, level, bottommost)
 			return w, num, err
 		},
 	}
@@ -203,7 +231,8 @@ func (c *ColumnFamily) CompactRange(ctx context.Context, begin, end []byte, o *C
 }
 
 // compactRangeLocked works down level by level. Level 0 goes to the base level, each deeper one to the next, as far as
-// the data reached when it began; the deepest is rewritten in place only when forced.
+// the data reached when it began; the deepest is rewritten in place only
+// when forced, and then whatever this call has not written just before.
 func (c *ColumnFamily) compactRangeLocked(ctx context.Context, begin, end []byte, o *CompactRangeOptions) error {
 	v := c.tree.VersionLocked()
 	r := kv.Range{Start: begin, End: end, EndInclusive: true}
@@ -213,24 +242,23 @@ func (c *ColumnFamily) compactRangeLocked(ctx context.Context, begin, end []byte
 			deepest = n
 		}
 	}
-	done := false // something was written to the bottom just now
+	done := map[uint64]bool{} // files that were written here
 	for level := 0; level <= deepest; level++ {
 		output := level + 1
 		switch {
 		case level == 0:
-			output, _ = c.picker.Targets(v)
+			output, _ = c.live.Load().picker.Targets(v)
 			output = max(output, 1)
 			deepest = max(deepest, 1)
-		case level == deepest && (done || !o.ForceBottommost):
+		case level == deepest && !o.ForceBottommost:
 			return nil
 		case level == deepest:
 			output = level
 		}
-		moved, err := c.compactLevelLocked(ctx, level, output, begin, end)
+		moved, err := c.compactLevelLocked(ctx, level, output, begin, end, done)
 		if err != nil {
 			return err
 		}
-		done = moved && output >= deepest
 		if level == 0 {
 			if moved {
 				deepest = max(deepest, output)
@@ -242,14 +270,15 @@ func (c *ColumnFamily) compactRangeLocked(ctx context.Context, begin, end []byte
 	return nil
 }
 
-// compactLevelLocked compacts what a level holds of the range into output, a bounded piece at a time.
-func (c *ColumnFamily) compactLevelLocked(ctx context.Context, level, output int, begin, end []byte) (moved bool, err error) {
+// compactLevelLocked compacts what a level holds of the range into output, a bounded piece at a time. It adds the files that
+// it writes to done, and rewrites none in place that is there.
+func (c *ColumnFamily) compactLevelLocked(ctx context.Context, level, output int, begin, end []byte, done map[uint64]bool) (moved bool, err error) {
 	d := c.db
 	for {
 		if err := c.jobError(ctx); err != nil {
 			return moved, err
 		}
-		plan, next, wait := c.picker.PickRange(c.tree.VersionLocked(), level, output, begin, end, &c.busy)
+		plan, next, wait := c.live.Load().picker.PickRange(c.tree.VersionLocked(), level, output, begin, end, done, &c.busy)
 		if wait {
 			d.cond.Wait()
 			continue
@@ -260,7 +289,12 @@ func (c *ColumnFamily) compactLevelLocked(ctx context.Context, level, output int
 		moved = true
 		var result error
 		finished := false
-		d.startCompactionLocked(c, plan, func(err error) { result, finished = err, true })
+		d.startCompactionLocked(c, plan, func(outputs []uint64, err error) {
+			for _, num := range outputs {
+				done[num] = true
+			}
+			result, finished = err, true
+		})
 		for !finished {
 			d.cond.Wait()
 		}

@@ -30,7 +30,7 @@ type DB struct {
 	*family // the default family
 
 	// Constant after Open.
-	opts     Options
+	opts     Options // those of Open
 	dir      string
 	walDir   string
 	fs       vfs.FS
@@ -56,6 +56,7 @@ type DB struct {
 	closed        atomic.Bool                     // stored by Close
 	families      atomic.Pointer[[]*ColumnFamily] // by id, nil for dropped ones; stored under mu
 	bgError       atomic.Pointer[backgroundError] // stored under mu
+	dbOpts        atomic.Pointer[Options]         // opts with what SetDBOptions has changed; stored under mu
 	stalled       atomic.Uint32                   // stall.kind, for the leader's quick look; stored under mu
 	maxTotalWAL   atomic.Uint64                   // stored under mu
 	superversions atomic.Int64                    // not yet freed
@@ -82,11 +83,12 @@ type DB struct {
 	cond        sync.Cond
 	opened      bool
 	closing     bool
-	flushes     int // running
-	compactions int // running
-	manual      int // CompactRange calls under way
-	turn        int // whose compaction is looked for first
-	stall       stallState
+	flushes     int           // running
+	compactions int           // running
+	manual      int           // calls of CompactRange, SetOptions and SetDBOptions under way
+	turn        int           // whose compaction is looked for first
+	stall       stallState    // the strictest of the families'
+	stalledBy   *ColumnFamily // whose it is
 	delays      delayer
 	retry       *time.Timer
 	events      []func()
@@ -150,15 +152,7 @@ func (d *DB) removeFamilyLocked(cf *ColumnFamily) {
 
 func (d *DB) setFamiliesLocked(all []*ColumnFamily) {
 	d.families.Store(&all)
-	limit := d.opts.MaxTotalWALSize
-	if limit == 0 {
-		for _, cf := range all {
-			if cf != nil {
-				limit += 4 * cf.opts.WriteBufferSize * uint64(cf.opts.MaxWriteBufferNumber)
-			}
-		}
-	}
-	d.maxTotalWAL.Store(limit)
+	d.limitLogsLocked()
 }
 
 // applyEdits writes edits to the manifest and runs install with the new versions, under mu.

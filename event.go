@@ -47,6 +47,13 @@ type BackgroundErrorInfo struct {
 	Err              error
 }
 
-// StallInfo describes how a family's state holds writes back: Condition is "normal", "pressure", "delayed" or
-// "stopped", and Cause the rule in RocksDB's words.
-type StallInfo struct{ ColumnFamily, Condition, Cause string }
+// StallInfo describes a change in how a family's state holds writes back.
+type StallInfo struct {
+	ColumnFamily string
+	// Condition is "normal", "pressure", "delayed" or "stopped", and Cause the rule behind a delay or a stop, in RocksDB's
+	// words: "memtable-limit", "l0-file-count-limit" or "pending-compaction-bytes".
+	Condition, Cause string
+	// OldCondition and OldCause are what held before, for Duration; for the first change that is 0.
+	OldCondition, OldCause string
+	Duration               time.Duration
+}

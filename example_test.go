@@ -430,3 +430,36 @@ func ExampleNewCacheWithOptions() {
 	fmt.Println(c.Capacity(), c.Usage())
 	// Output: 67108864 0
 }
+
+// Options change while the database is open.
+func ExampleColumnFamily_SetOptions() {
+	db, err := ashlar.Open("db", &ashlar.Options{FS: vfs.NewMem()})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer db.Close()
+	err = db.SetOptions(map[string]string{
+		"write_buffer_size":         "128M",
+		"block_based_table_factory": "{block_size=16k;filter_policy=bloomfilter:10:false}",
+	})
+	fmt.Println(db.Options().WriteBufferSize>>20, "MiB,", db.Options().Table.BlockSize, err)
+	err = db.SetOptions(map[string]string{"num_levels": "5"})
+	fmt.Println(errors.Is(err, ashlar.ErrInvalidArgument))
+	// Output:
+	// 128 MiB, 16384 <nil>
+	// true
+}
+
+// Which rule has held writes back, and for how long.
+func ExampleWriteStalls() {
+	db, err := ashlar.Open("db", &ashlar.Options{FS: vfs.NewMem()})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer db.Close()
+	for _, f := range db.Metrics().Families {
+		stops := f.WriteStalls.L0FileCountLimit.Stops
+		fmt.Println(f.Name, "was stopped", stops.Count, "times by its files of level 0, which cost writers", stops.HeldFor)
+	}
+	// Output: default was stopped 0 times by its files of level 0, which cost writers 0s
+}

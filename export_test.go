@@ -21,10 +21,13 @@ func ParseOptions(text []byte) (*Options, error) { return parseOptions("OPTIONS"
 
 func EncodeOptions(o *Options) []byte {
 	d := &DB{opts: o.withDefaults()}
+	d.dbOpts.Store(&d.opts)
 	d.families.Store(&[]*ColumnFamily{})
 	id := uint32(0)
 	for _, name := range sortedNames(d.opts.ColumnFamilies) {
-		d.addFamilyLocked(&ColumnFamily{id: id, name: name, opts: *d.opts.ColumnFamilies[name]})
+		cf := &ColumnFamily{id: id, name: name}
+		cf.live.Store(newLiveOptions(d.opts.ColumnFamilies[name], &cf.counts))
+		d.addFamilyLocked(cf)
 		id++
 	}
 	return d.encodeOptions()

@@ -208,7 +208,7 @@ func (d *DB) writeLevel0(ctx context.Context, cf *ColumnFamily, mems []*lsm.Mem,
 	}
 	res, err := compaction.RunFlush(ctx, f, d.env(cf, 0, false, snapshots))
 	if err == nil {
-		err = d.adopt(cf, 0, res.Files)
+		err = d.adopt(cf, res.Files, 0)
 	}
 	if res.Unmerged > 0 {
 		d.log.Warn("flush leaves merge operands as they are", "family", cf.name, "keys", res.Unmerged)

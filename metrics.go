@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 	"sync/atomic"
+	"time"
 
 	"github.com/ashlardb/ashlar/internal/cache"
 	"github.com/ashlardb/ashlar/internal/stats"
@@ -19,6 +20,7 @@ type counters struct {
 	compactions, compactBytesRead, compactBytesWritten atomic.Uint64
 	stallMicros                                        atomic.Uint64
 	bytesWritten, walWrites                            atomic.Uint64
+	lowPriHeld, lowPriNanos                            atomic.Uint64
 }
 
 // Metrics are the numbers of a database at one moment. Counts are since Open.
@@ -35,6 +37,9 @@ type Metrics struct {
 	Compactions, CompactionBytesRead, CompactionBytesWritten uint64
 	// StallMicros is how long writers were held back, in microseconds.
 	StallMicros uint64
+	// LowPriHeld is how many writes with LowPri were held back to make way, and LowPriHeldFor for how long together.
+	LowPriHeld    uint64
+	LowPriHeldFor time.Duration
 	// BlockCacheUsage is what the block cache holds of its BlockCacheCapacity, in bytes. BlockCachePinned is what is in use,
 	// and BlockCacheResident the memory that blocks take, room for the next ones included. Several databases may share the
 	// cache: these are its numbers.
@@ -68,6 +73,8 @@ type FamilyMetrics struct {
 	PendingCompactionBytes uint64
 	// Stall is "normal", "pressure", "delayed" or "stopped", and StallCause the rule.
 	Stall, StallCause string
+	// WriteStalls are what has held writes back, by rule.
+	WriteStalls WriteStalls
 	// Reads of this family.
 	Reads  ReadMetrics
 	Levels []LevelMetrics
@@ -129,6 +136,7 @@ func (d *DB) Metrics() *Metrics {
 		Compactions: c.compactions.Load(), CompactionBytesRead: c.compactBytesRead.Load(),
 		CompactionBytesWritten: c.compactBytesWritten.Load(), StallMicros: c.stallMicros.Load(),
 		BlockCacheUsage: d.cache.Usage(), BlockCacheCapacity: d.cache.Capacity(), WALSize: int64(d.wals.TotalSize()),
+		LowPriHeld: c.lowPriHeld.Load(), LowPriHeldFor: time.Duration(c.lowPriNanos.Load()),
 		OpenIterators: d.handles.open[handleIterator].Load(), WriteQueue: d.writes.Stats(),
 	}
 	m.readCache(d.cache)
@@ -166,7 +174,7 @@ func (c *ColumnFamily) metrics() (FamilyMetrics, bool) {
 			h.Release()
 		}
 	}
-	scores := c.picker.Scores(v)
+	scores := c.live.Load().picker.Scores(v)
 	for i := range v.NumLevels() {
 		k := stats.Ticker(i)
 		l := LevelMetrics{Files: len(v.Level(i)), Bytes: v.Size(i), Hits: n[stats.LevelHit+k],
@@ -178,6 +186,7 @@ func (c *ColumnFamily) metrics() (FamilyMetrics, bool) {
 	}
 	c.db.mu.Lock()
 	f.PendingCompactionBytes, f.Stall, f.StallCause = c.pending, c.stall.kind.String(), string(c.stall.cause)
+	f.WriteStalls = c.stalls.at(c.stall, time.Now())
 	c.db.mu.Unlock()
 	return f, true
 }
@@ -302,6 +311,9 @@ func init() {
 		"rocksdb.is-write-stopped": num(func(c *ColumnFamily, _ *FamilyMetrics) uint64 {
 			return flag(stallKind(c.db.stalled.Load()) == stallStop)
 		}),
+		"rocksdb.actual-delayed-write-rate": num(func(c *ColumnFamily, _ *FamilyMetrics) uint64 { return c.db.actualDelayedWriteRate() }),
+		"rocksdb.cf-write-stall-stats":      func(_ *ColumnFamily, f *FamilyMetrics) string { return f.WriteStalls.String() },
+		"rocksdb.db-write-stall-stats":      func(*ColumnFamily, *FamilyMetrics) string { return dbWriteStallStats },
 		"rocksdb.background-errors": num(func(c *ColumnFamily, _ *FamilyMetrics) uint64 {
 			return flag(c.db.bgError.Load() != nil)
 		}),

@@ -78,6 +78,7 @@ func (d *DB) clean() {
 		if n := len(retired); n > 0 {
 			d.counts.Add(stats.NumberSuperversionCleanups, uint64(n))
 		}
+		d.tables.Trim()
 		for _, f := range files {
 			d.deleteFile(f)
 		}

@@ -102,8 +102,8 @@ func newDB(dir string, o *Options) *DB {
 		d.cache = cache.New(32 << 20)
 	}
 	d.session = newSessionID()
-	rate := min(d.opts.DelayedWriteRate, maxDelayRate)
-	d.delays = delayer{max: rate, rate: rate}
+	d.dbOpts.Store(&d.opts)
+	d.delays = newDelayer(d.opts.DelayedWriteRate)
 	d.handles.track = d.opts.TrackHandles
 	d.families.Store(&[]*ColumnFamily{})
 	d.prepared.byName = map[string]*preparedWrites{}

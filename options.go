@@ -147,7 +147,8 @@ type WriteOptions struct {
 	DisableWAL bool
 	// NoSlowdown returns ErrIncomplete where the write would have to wait for flushes or compactions.
 	NoSlowdown bool
-	// LowPri makes way: the write is slowed down as soon as compactions fall behind.
+	// LowPri makes way: as soon as compactions fall behind, before others are slowed down, such writes get a quarter of the
+	// rate that writes had when they were last slowed down, 1 MiB a second before that. With NoSlowdown, ErrIncomplete then.
 	LowPri bool
 }
 
@@ -263,6 +264,18 @@ type ColumnFamilyOptions struct {
 	// MaxWriteBufferNumber is how many memtables there may be, full ones that wait for their flush included, before
 	// writes stop. 2.
 	MaxWriteBufferNumber int
+	// MaxWriteBufferSizeToMaintain is how many bytes of memtables are kept in memory, flushed ones included, as far as
+	// they were written since Open: the conflict checks of optimistic transactions look there. -1 is as much as
+	// MaxWriteBufferNumber memtables hold. 0, nothing beyond what waits for its flush; package txn makes it -1.
+	// The memtable that is being filled may come on top of it.
+	MaxWriteBufferSizeToMaintain int64
+	// MaxSuccessiveMerges folds a merge operand as it is written, if as many before it are the newest versions of its key
+	// in the memtable, and the value is found in memory. Reads of such keys then have less to do, and writes more. 0 never
+	// does.
+	MaxSuccessiveMerges int
+	// MemtableMaxRangeDeletions is the number of range deletes after which a memtable is flushed. 0 is no limit. In use, it
+	// is in the OPTIONS file, where RocksDB before 8.6 takes offence: ldb then wants --ignore_unknown_options.
+	MemtableMaxRangeDeletions int
 	// NumLevels is the depth of the tree. 7.
 	NumLevels int
 	// Level0FileNumCompactionTrigger is how many files of level 0 start a compaction: 4. At
@@ -471,10 +484,15 @@ func (o *ColumnFamilyOptions) validate(name string) error {
 	if o.NumLevels < 0 || o.NumLevels == 1 || o.NumLevels > 7 {
 		bad("NumLevels is %d, want 2 to 7", o.NumLevels)
 	}
+	if o.MaxWriteBufferSizeToMaintain < -1 {
+		bad("MaxWriteBufferSizeToMaintain is %d; -1 is as much as all memtables hold", o.MaxWriteBufferSizeToMaintain)
+	}
 	for _, n := range []struct {
 		name string
 		v    int
 	}{
+		{"MaxSuccessiveMerges", o.MaxSuccessiveMerges},
+		{"MemtableMaxRangeDeletions", o.MemtableMaxRangeDeletions},
 		{"MaxWriteBufferNumber", o.MaxWriteBufferNumber},
 		{"Level0FileNumCompactionTrigger", o.Level0FileNumCompactionTrigger},
 		{"Level0SlowdownWritesTrigger", o.Level0SlowdownWritesTrigger},

@@ -29,7 +29,7 @@ import (
 //	  block_size=4096
 //
 // Open and whatever changes families write a new one, OPTIONS-NNNNNN, with every family in it and names that RocksDB 7.8
-// and 11 both know; the newest two are kept. Nothing is read from it unless the user asks (LoadOptions): RocksDB's tools
+// and 11 both know, as long as no option is in use that 7.8 lacks; the newest two are kept. Nothing is read from it unless the user asks (LoadOptions): RocksDB's tools
 // read it to know the families.
 //
 // One table a section tells both how an option is written and how it is read. Names that it lacks are RocksDB's business
@@ -43,21 +43,22 @@ type setting[O any] struct {
 }
 
 // number is a setting of any integer field. RocksDB's "no limit" is the largest number that its type holds.
-func number[O any, N int | uint64](name string, field func(*O) *N) setting[O] {
+func number[O any, N int | int64 | uint64](name string, field func(*O) *N) setting[O] {
 	return setting[O]{name,
 		func(o *O) string { return fmt.Sprint(*field(o)) },
 		func(o *O, s string) error {
 			var err error
 			switch p := any(field(o)).(type) {
 			case *int:
-				*p, err = strconv.Atoi(s)
+				var n int64
+				n, err = parseUnits(s, strconv.ParseInt)
+				*p = int(n)
+			case *int64:
+				*p, err = parseUnits(s, strconv.ParseInt)
 			case *uint64:
-				*p, err = strconv.ParseUint(s, 10, 64)
+				*p, err = parseUnits(s, strconv.ParseUint)
 			}
-			if err != nil {
-				return fmt.Errorf("%q is not a number", s)
-			}
-			return nil
+			return err
 		}}
 }
 
@@ -71,6 +72,45 @@ func decimal[O any](name string, field func(*O) *float64) setting[O] {
 			}
 			return nil
 		}}
+}
+
+// parseUnits reads a number that may have k, M, G or T behind it, in either case: powers of 1024, as RocksDB has it.
+func parseUnits[N int64 | uint64](s string, parse func(string, int, int) (N, error)) (N, error) {
+	digits, shift := s, 0
+	if s != "" {
+		if i := strings.IndexByte("kmgt", s[len(s)-1]|0x20); i >= 0 {
+			digits, shift = s[:len(s)-1], 10*(i+1)
+		}
+	}
+	n, err := parse(digits, 10, 64)
+	if err != nil || n<<shift>>shift != n {
+		return 0, fmt.Errorf("%q is not a number of this option", s)
+	}
+	return n << shift, nil
+}
+
+// unlessZero leaves a setting out of the file while it is off: one that RocksDB 7.8 does not know.
+func unlessZero[O any](s setting[O]) setting[O] {
+	get := s.get
+	s.get = func(o *O) string {
+		if v := get(o); v != "0" {
+			return v
+		}
+		return ""
+	}
+	return s
+}
+
+// limit is a number whose 0 is no limit at all, to RocksDB.
+func limit[O any](name string, field func(*O) *uint64) setting[O] {
+	s := number(name, field)
+	return setting[O]{name, s.get, func(o *O, text string) error {
+		err := s.set(o, text)
+		if p := field(o); err == nil && *p == 0 {
+			*p = NoLimit
+		}
+		return err
+	}}
 }
 
 // flag is a setting of a bool, turned round if not is set.
@@ -159,6 +199,9 @@ var familySettings = []setting[ColumnFamilyOptions]{
 		}},
 	number("write_buffer_size", func(o *ColumnFamilyOptions) *uint64 { return &o.WriteBufferSize }),
 	number("max_write_buffer_number", func(o *ColumnFamilyOptions) *int { return &o.MaxWriteBufferNumber }),
+	number("max_write_buffer_size_to_maintain", func(o *ColumnFamilyOptions) *int64 { return &o.MaxWriteBufferSizeToMaintain }),
+	number("max_successive_merges", func(o *ColumnFamilyOptions) *int { return &o.MaxSuccessiveMerges }),
+	unlessZero(number("memtable_max_range_deletions", func(o *ColumnFamilyOptions) *int { return &o.MemtableMaxRangeDeletions })),
 	number("num_levels", func(o *ColumnFamilyOptions) *int { return &o.NumLevels }),
 	number("level0_file_num_compaction_trigger", func(o *ColumnFamilyOptions) *int { return &o.Level0FileNumCompactionTrigger }),
 	number("level0_slowdown_writes_trigger", func(o *ColumnFamilyOptions) *int { return &o.Level0SlowdownWritesTrigger }),
@@ -168,8 +211,8 @@ var familySettings = []setting[ColumnFamilyOptions]{
 	number("max_bytes_for_level_base", func(o *ColumnFamilyOptions) *uint64 { return &o.MaxBytesForLevelBase }),
 	decimal("max_bytes_for_level_multiplier", func(o *ColumnFamilyOptions) *float64 { return &o.MaxBytesForLevelMultiplier }),
 	number("max_compaction_bytes", func(o *ColumnFamilyOptions) *uint64 { return &o.MaxCompactionBytes }),
-	number("soft_pending_compaction_bytes_limit", func(o *ColumnFamilyOptions) *uint64 { return &o.SoftPendingCompactionBytesLimit }),
-	number("hard_pending_compaction_bytes_limit", func(o *ColumnFamilyOptions) *uint64 { return &o.HardPendingCompactionBytesLimit }),
+	limit("soft_pending_compaction_bytes_limit", func(o *ColumnFamilyOptions) *uint64 { return &o.SoftPendingCompactionBytesLimit }),
+	limit("hard_pending_compaction_bytes_limit", func(o *ColumnFamilyOptions) *uint64 { return &o.HardPendingCompactionBytesLimit }),
 	flag("disable_auto_compactions", false, func(o *ColumnFamilyOptions) *bool { return &o.DisableAutoCompactions }),
 	flag("level_compaction_dynamic_level_bytes", true, func(o *ColumnFamilyOptions) *bool { return &o.NoDynamicLevelBytes }),
 	flag("optimize_filters_for_hits", false, func(o *ColumnFamilyOptions) *bool { return &o.OptimizeFiltersForHits }),
@@ -290,7 +333,7 @@ func (d *DB) writeOptionsFile() {
 func (d *DB) encodeOptions() []byte {
 	var b bytes.Buffer
 	fmt.Fprintf(&b, "[%s]\n  rocksdb_version=7.8.3\n  options_file_version=1.1\n\n[%s]\n", sectionVersion, sectionDB)
-	writeSettings(&b, dbSettings, &d.opts)
+	writeSettings(&b, dbSettings, d.dbOpts.Load())
 	if d.twoPhase {
 		b.WriteString("  allow_2pc=true\n") // else RocksDB does not open logs with marks of two-phase commits
 	}
@@ -298,10 +341,11 @@ func (d *DB) encodeOptions() []byte {
 		if strings.Contains(cf.name, "\n") {
 			continue // the file has no form for it
 		}
+		o := &cf.live.Load().ColumnFamilyOptions
 		fmt.Fprintf(&b, "\n[%s \"%s\"]\n", sectionFamily, cf.name)
-		writeSettings(&b, familySettings, &cf.opts)
+		writeSettings(&b, familySettings, o)
 		fmt.Fprintf(&b, "\n[%s \"%s\"]\n", sectionTable, cf.name)
-		writeSettings(&b, tableSettings, &cf.opts.Table)
+		writeSettings(&b, tableSettings, &o.Table)
 	}
 	return b.Bytes()
 }

@@ -34,7 +34,9 @@ var legal = map[string][]any{
 	"Comparator":      {BytewiseComparator, ReverseBytewiseComparator},
 	"MergeOperator":   {MergeOperator(nil), UInt64AddOperator, MaxOperator, PutOperator, StringAppendOperator(","), StringAppendOperator(":#")},
 	"WriteBufferSize": {uint64(64 << 10), uint64(1 << 20), uint64(1 << 30)}, "MaxWriteBufferNumber": {2, 3, 100},
-	"NumLevels": {2, 3, 4, 5, 6, 7}, "Level0FileNumCompactionTrigger": {1, 5, 20}, "Level0SlowdownWritesTrigger": {4, 30},
+	"MaxWriteBufferSizeToMaintain": {int64(-1), int64(0), int64(1 << 40)}, "MaxSuccessiveMerges": {1, 1000},
+	"MemtableMaxRangeDeletions": {1, 1000},
+	"NumLevels":                 {2, 3, 4, 5, 6, 7}, "Level0FileNumCompactionTrigger": {1, 5, 20}, "Level0SlowdownWritesTrigger": {4, 30},
 	"Level0StopWritesTrigger": {20, math.MaxInt32}, "TargetFileSizeBase": {uint64(1), uint64(NoLimit)},
 	"TargetFileSizeMultiplier": {1, 2, 10}, "MaxBytesForLevelBase": {uint64(1), uint64(1 << 40)},
 	"MaxBytesForLevelMultiplier": {1.5, 2.0, 10.0, 1.0000001, 1e9}, "MaxCompactionBytes": {uint64(1), uint64(NoLimit)},
@@ -227,7 +229,7 @@ func TestOptionsFilesHoldEveryFamily(t *testing.T) {
 func TestLoadOptionsSaysWhereAFileIsWrong(t *testing.T) {
 	for _, text := range []string{
 		"[CFOptions]\n", "[CFOptions x]\n", "[Version\n", "[DBOptions]\nno value\n", "[DBOptions]\nmax_open_files=many\n",
-		"[DBOptions]\nmax_open_files=10M\n", "[DBOptions]\nmax_total_wal_size=-1\n", "[CFOptions \"x\"]\nnum_levels=99\n",
+		"[DBOptions]\nmax_open_files=10X\n", "[DBOptions]\nmax_open_files=99999999T\n", "[DBOptions]\nmax_total_wal_size=-1\n", "[CFOptions \"x\"]\nnum_levels=99\n",
 		"[CFOptions \"x\"]\ncompression=kNothing\n", "[TableOptions/BlockBasedTable \"x\"]\nfilter_policy=bloomfilter:many\n",
 		"[CFOptions \"x\"]\nmax_bytes_for_level_multiplier=NaN\n", "[CFOptions \"x\"]\ndisable_auto_compactions=perhaps\n",
 	} {

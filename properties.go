@@ -146,7 +146,7 @@ func (f *FamilyMetrics) wantsCompaction() bool {
 
 // baseLevelLocked is the level that level 0 is compacted into.
 func (c *ColumnFamily) baseLevelLocked() uint64 {
-	base, _ := c.picker.Targets(c.tree.VersionLocked())
+	base, _ := c.live.Load().picker.Targets(c.tree.VersionLocked())
 	return uint64(base)
 }
 

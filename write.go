@@ -129,10 +129,12 @@ func (d *DB) commit(c *commit, o *WriteOptions) error {
 		return invalid("Sync asks for the log that DisableWAL leaves out")
 	}
 	start := d.hist.Start()
-	var err error
-	if c.ctx.Done() == nil {
+	err := d.makeWay(c)
+	switch {
+	case err != nil:
+	case c.ctx.Done() == nil:
 		err = d.writes.Commit(c)
-	} else {
+	default:
 		err = d.writes.CommitContext(c.ctx, c)
 	}
 	d.hist.Since(stats.DBWrite, start)
@@ -174,7 +176,7 @@ func (s committer) Prepare(c *commit) error {
 			return err
 		}
 	}
-	if k := stallKind(d.stalled.Load()); k >= stallDelay || k == stallPressure && c.opts.LowPri {
+	if stallKind(d.stalled.Load()) >= stallDelay {
 		if err := d.waitForRoom(c); err != nil {
 			return err
 		}
@@ -184,7 +186,7 @@ func (s committer) Prepare(c *commit) error {
 		if cf == nil {
 			continue // Log refuses it
 		}
-		if d.room(cf) < u.bytes+cf.opts.groupSlack() {
+		if d.room(cf) < u.bytes+cf.live.Load().groupSlack() {
 			if err := d.switchMemtable(cf, u.bytes); err != nil {
 				return err
 			}
@@ -341,7 +343,7 @@ func (s committer) Log(g *writegroup.Group[*commit]) (spread bool, err error) {
 	d.counters.groups.Add(1)
 	d.counters.writes.Add(uint64(len(works)))
 	d.counters.keysWritten.Add(uint64(numbers))
-	works[0].spread = d.spreads(len(works), int(numbers))
+	works[0].spread = d.spreads(len(works), int(numbers)) && !d.folds(works)
 	return works[0].spread, nil
 }
 
@@ -391,6 +393,9 @@ func (s committer) Insert(g *writegroup.Group[*commit], c *commit) error {
 		h := &cf.hint
 		if spread {
 			h = c.hint(rec.Family)
+		}
+		if rec.Kind == kv.KindMerge && !spread {
+			rec.Kind, rec.Value = cf.fold(g, rec.Key, rec.Value, seq)
 		}
 		if rec.Kind == kv.KindRangeDelete {
 			cf.mem.AddTombstone(rec.Key, rec.Value, seq)
@@ -447,11 +452,11 @@ func (s committer) Publish(g *writegroup.Group[*commit], err error) {
 func (d *DB) switchFull() error {
 	for i, cf := range d.touched {
 		cf.touched = false
-		if cf.dropped.Load() || uint64(cf.mem.Bytes()+d.underWay.Load()) < cf.opts.WriteBufferSize {
+		if cf.dropped.Load() || !cf.memFull(cf.mem, d.underWay.Load()) {
 			continue
 		}
 		d.writes.AwaitInserts() // perhaps it is not full after all
-		if uint64(cf.mem.Bytes()) < cf.opts.WriteBufferSize {
+		if !cf.memFull(cf.mem, 0) {
 			continue
 		}
 		if err := d.switchMemtable(cf, 0); err != nil {

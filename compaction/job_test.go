@@ -139,7 +139,7 @@ func TestTablesEndAtTheirSizeAndNeverInsideAKey(t *testing.T) {
 	}
 	require.NoError(t, d.flush())
 	require.Len(t, d.levels[0], 1)
-	p, _, _ := d.l.PickRange(d.version(), 0, 1, nil, nil, nil)
+	p, _, _ := d.l.PickRange(d.version(), 0, 1, nil, nil, nil, nil)
 	require.NoError(t, d.do(p))
 	require.NoError(t, d.check())
 	files := d.version().Level(1)
@@ -306,7 +306,7 @@ func TestBottommostRewriteEndsAfterOne(t *testing.T) {
 	}
 	d.snapshots = []kv.Seq{20}
 	require.NoError(t, d.flush())
-	p, _, _ := d.l.PickRange(d.version(), 0, 1, nil, nil, nil)
+	p, _, _ := d.l.PickRange(d.version(), 0, 1, nil, nil, nil, nil)
 	require.NoError(t, d.do(p))
 	require.Nil(t, d.l.PickBottommost(d.version(), 20, nil))
 	d.snapshots = nil
@@ -329,7 +329,7 @@ func TestBottommostRewriteEndsAlsoWhereOperandsStay(t *testing.T) {
 	d.put("b", "v")
 	d.put("b", "w")
 	require.NoError(t, d.flush())
-	p, _, _ := d.l.PickRange(d.version(), 0, 1, nil, nil, nil)
+	p, _, _ := d.l.PickRange(d.version(), 0, 1, nil, nil, nil, nil)
 	require.NoError(t, d.do(p))
 	d.snapshots = nil
 	n := 0

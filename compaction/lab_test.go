@@ -292,7 +292,7 @@ func (d *lab) toTheBottom() (left []kv.Entry, err error) {
 			output = last
 		}
 		for begin := []byte(nil); ; {
-			p, next, wait := d.l.PickRange(d.version(), level, output, begin, nil, &d.busy)
+			p, next, wait := d.l.PickRange(d.version(), level, output, begin, nil, nil, &d.busy)
 			if wait {
 				return nil, errors.New("nothing runs, and there is something to wait for")
 			}
@@ -364,7 +364,7 @@ func playLab(seed uint64, ops []byte) error {
 				if level == 0 {
 					output, _ = d.l.Targets(d.version())
 				}
-				p, _, _ := d.l.PickRange(d.version(), level, output, []byte(user), nil, &d.busy)
+				p, _, _ := d.l.PickRange(d.version(), level, output, []byte(user), nil, nil, &d.busy)
 				d.start(p)
 			}
 		}

@@ -111,7 +111,7 @@ func (l *Leveled) Pick(v *manifest.Version, busy *Busy) *Plan {
 }
 
 func (l *Leveled) pickLevel0(v *manifest.Version, t targets, busy *Busy) *Plan {
-	if busy.level0() {
+	if busy.Level0() {
 		return nil
 	}
 	if p := l.level0Move(v, t, busy); p != nil {
@@ -229,15 +229,26 @@ func (l *Leveled) byOverlap(files, next []*manifest.File) []int {
 // included; nil is open) into output, which is the level below, or for level 0 the base level (see Targets), or the level
 // itself, to rewrite it in place (not level 0). An output with data of the range above it is raised to that data.
 //
+// A rewrite in place passes over the files in done, of which there is no more to be gained.
+//
 // next is where to go on after this step, nil when this one covers the range. Without a plan there is nothing to do for
 // the range, or, with wait, something is but a running job is in the way: ask again when one has ended.
-func (l *Leveled) PickRange(v *manifest.Version, level, output int, begin, end []byte, busy *Busy) (p *Plan, next []byte, wait bool) {
+func (l *Leveled) PickRange(v *manifest.Version, level, output int, begin, end []byte, done map[uint64]bool, busy *Busy) (p *Plan, next []byte, wait bool) {
 	files := v.Overlapping(level, kv.Range{Start: begin, End: end, EndInclusive: true})
+	if level == output {
+		isDone := func(f *manifest.File) bool { return done[f.Num] }
+		for len(files) > 0 && isDone(files[0]) {
+			files = files[1:]
+		}
+		if n := slices.IndexFunc(files, isDone); n >= 0 {
+			next, files = files[n].Smallest.User, files[:n]
+		}
+	}
 	if len(files) == 0 || output < level || output == 0 || output >= l.o.NumLevels {
 		return nil, nil, false
 	}
 	if level == 0 {
-		if busy.level0() {
+		if busy.Level0() {
 			return nil, begin, true
 		}
 		files = l.level0Closure(v, l.hull(files))

@@ -242,7 +242,7 @@ func playPicker(seed uint64, dynamic bool, ops []byte) error {
 				output = base
 			}
 			var p *Plan
-			p, _, _ = l.PickRange(v, level, output, s.key(n*20), s.key(n*20+300), busy)
+			p, _, _ = l.PickRange(v, level, output, s.key(n*20), s.key(n*20+300), nil, busy)
 			err = start(p)
 		}
 		if err != nil {

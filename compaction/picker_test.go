@@ -348,7 +348,7 @@ func TestPickRange(t *testing.T) {
 			if tc.busy != "" {
 				busy.Start(runningPlan(t, l, v, tc.busy))
 			}
-			p, next, wait := l.PickRange(v, tc.level, tc.output, bound(tc.begin), bound(tc.end), busy)
+			p, next, wait := l.PickRange(v, tc.level, tc.output, bound(tc.begin), bound(tc.end), nil, busy)
 			require.Equal(t, tc.want, p.String())
 			require.Equal(t, tc.wait, wait)
 			if !wait {

@@ -208,8 +208,8 @@ func (b *Busy) any(files []*manifest.File) bool {
 	return false
 }
 
-// level0 tells whether a running job takes files from level 0.
-func (b *Busy) level0() bool {
+// Level0 tells whether a running job takes files from level 0.
+func (b *Busy) Level0() bool {
 	if b == nil {
 		return false
 	}

@@ -146,3 +146,28 @@ func (b *below) overlaps(cmp *kv.Comparer, start, end []byte) bool {
 	}
 	return false
 }
+
+// HiddenBytes estimates how many bytes the range deletes of l hide in v on the levels from one on: whole files, and of those
+// at the ends of a range the part that offset says, which is about where in a file a user key is. What is newer than a
+// range delete counts too.
+func HiddenBytes(cmp *kv.Comparer, v *manifest.Version, from int, l *tombstone.List, offset func(f *manifest.File, user []byte) uint64) (n uint64) {
+	for i := range l.Len() {
+		if l.At(i, kv.MaxSeq) == 0 {
+			continue // between two
+		}
+		start, end := l.Fragment(i)
+		for level := from; level < v.NumLevels(); level++ {
+			for _, f := range v.Overlapping(level, kv.Range{Start: start, End: end}) {
+				first, last := uint64(0), f.Size
+				if cmp.CompareUser(f.Smallest.User, start) < 0 {
+					first = min(offset(f, start), f.Size)
+				}
+				if cmp.CompareUser(f.Largest.User, end) >= 0 {
+					last = min(offset(f, end), f.Size)
+				}
+				n += last - min(first, last)
+			}
+		}
+	}
+	return n
+}

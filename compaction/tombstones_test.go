@@ -175,7 +175,7 @@ func TestAWideRangeDeleteIsCutWhereTheNextLevelsFilesBegin(t *testing.T) {
 		f := &manifest.File{Num: num, Size: m.Size, Smallest: m.Smallest, Largest: m.Largest, SmallestSeq: m.SmallestSeq, LargestSeq: m.LargestSeq, Epoch: 99}
 		v := manifest.NewVersion(kv.Bytewise, nil, nil, []*manifest.File{f}, nil, bottom, nil, nil)
 		l := NewLeveled(kv.Bytewise, tiny())
-		p, _, _ := l.PickRange(v, 2, 3, nil, nil, nil)
+		p, _, _ := l.PickRange(v, 2, 3, nil, nil, nil, nil)
 		require.Equal(t, Rewrite, p.Kind, "moving it would move the trouble")
 		r, err := Run(context.Background(), p, env)
 		require.NoError(t, err)
@@ -185,7 +185,7 @@ func TestAWideRangeDeleteIsCutWhereTheNextLevelsFilesBegin(t *testing.T) {
 		require.Equal(t, "k000", string(r.Files[0].Smallest.User))
 		require.Equal(t, f.Largest.String(), r.Files[len(r.Files)-1].Largest.String())
 		for i, g := range r.Files {
-			next, _, _ := l.PickRange(out, 3, 4, g.Smallest.User, g.Smallest.User, nil)
+			next, _, _ := l.PickRange(out, 3, 4, g.Smallest.User, g.Smallest.User, nil, nil)
 			require.NotNil(t, next)
 			require.LessOrEqual(t, next.InputBytes(), tiny().MaxCompactionBytes+2*tiny().TargetFileSizeBase)
 			if i > 0 {
@@ -207,7 +207,7 @@ func TestTheExcludedEndOfARangeDeleteIsNoKeyOfItsFile(t *testing.T) {
 	x, y := file(4, "a", "b", 1000), file(5, "c", "d", 1000)
 	v := manifest.NewVersion(kv.Bytewise, nil, []*manifest.File{a, b, c}, []*manifest.File{x, y})
 	require.NoError(t, v.Check(kv.Bytewise))
-	p, _, _ := l.PickRange(v, 1, 2, []byte("a"), []byte("b"), nil)
+	p, _, _ := l.PickRange(v, 1, 2, []byte("a"), []byte("b"), nil, nil)
 	require.Equal(t, "manual: rewrite L1[1] L2[4] -> L2, bottommost", p.String())
 	require.False(t, p.Range.EndInclusive)
 	require.True(t, l.hull([]*manifest.File{b, c}).EndInclusive)
@@ -237,7 +237,7 @@ func TestAJobFailsWithItsRangeDeletes(t *testing.T) {
 	require.NoError(t, d.flush())
 	env = d.env(nil)
 	env.Tombstones = func(*manifest.File) (*tombstone.List, error) { return nil, boom }
-	p, _, _ := d.l.PickRange(d.version(), 0, 6, nil, nil, nil)
+	p, _, _ := d.l.PickRange(d.version(), 0, 6, nil, nil, nil, nil)
 	_, err = Run(context.Background(), p, env)
 	if p.Kind == Rewrite {
 		require.ErrorIs(t, err, boom)

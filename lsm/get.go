@@ -64,7 +64,7 @@ func (s *Superversion) Get(g *lookup.Get) error {
 // skipFilter is the read half of optimize_filters_for_hits: in the last level that has files most keys asked for exist,
 // so its filters are not worth the look. In level 0 that is the oldest file.
 func (s *Superversion) skipFilter(n, i int) bool {
-	return s.tree.optimize && n == s.lastNon && (n > 0 || i == len(s.levels[n].files)-1)
+	return s.settings.OptimizeFiltersForHits && n == s.lastNon && (n > 0 || i == len(s.levels[n].files)-1)
 }
 
 func (s *Superversion) getFrom(g *lookup.Get, n, i int) error {
@@ -78,10 +78,8 @@ func (s *Superversion) getFrom(g *lookup.Get, n, i int) error {
 	if err != nil {
 		return err
 	}
-	defer h.Release()
-	if l.readers != nil {
-		// Open tables stay open as long as a version names them, which this superversion sees to.
-		l.readers[i].Store(h.Reader())
+	if l.readers == nil || !l.readers[i].CompareAndSwap(nil, h.Reader()) {
+		defer h.Release()
 	}
 	return s.getIn(h.Reader(), g, n, i)
 }
@@ -96,9 +94,9 @@ func (s *Superversion) getIn(r *sstable.Reader, g *lookup.Get, n, i int) error {
 }
 
 func (s *Superversion) open(f *manifest.File, level int) (h handle, err error) {
-	o := s.tree.family
+	o := s.settings.Family
 	if level == 0 {
-		o = s.tree.family0
+		o = s.settings.Family0
 	}
 	h, err = s.tree.tables.Get(f.Num, f.Size, f.LargestSeq, o)
 	if err != nil {

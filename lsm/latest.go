@@ -7,18 +7,20 @@ import (
 	"github.com/ashlardb/ashlar/sstable"
 )
 
-// Latest returns the sequence number of the newest version of a key in the memtables, 0 if they have none, and since:
+// Latest returns the sequence number of the newest version of a key in the memtables, history included, 0 if they have none, and since:
 // a key without a later version there was not written after since.
 func (s *Superversion) Latest(key []byte) (seq, since kv.Seq) {
 	if seq = latestIn(s.mem, key); seq > 0 {
 		return seq, s.mem.Since
 	}
 	since = s.mem.Since
-	for _, m := range s.imm {
-		if seq = latestIn(m, key); seq > 0 {
-			return seq, m.Since
+	for _, mems := range [][]*Mem{s.imm, s.history} {
+		for _, m := range mems {
+			if seq = latestIn(m, key); seq > 0 {
+				return seq, m.Since
+			}
+			since = m.Since
 		}
-		since = m.Since
 	}
 	return 0, since
 }

@@ -2,6 +2,7 @@ package lsm
 
 import (
 	"encoding/binary"
+	"slices"
 	"sync/atomic"
 
 	"github.com/ashlardb/ashlar/internal/invariants"
@@ -39,12 +40,14 @@ type Mem struct {
 // One count, not stripes: with 2 processors it costs no more than the bare atomic, and half of what a read lock costs.
 // Stripes may come behind the same two calls when a machine with many cores shows the shared line to be hot.
 type Superversion struct {
-	tree    *Tree
-	mem     *Mem
-	imm     []*Mem // newest first
-	version *manifest.Version
-	levels  []level
-	lastNon int // the deepest level with files, -1 when there are none
+	tree     *Tree
+	mem      *Mem
+	imm      []*Mem // newest first
+	history  []*Mem // flushed ones, newest first, for Latest only
+	version  *manifest.Version
+	settings Settings
+	levels   []level
+	lastNon  int // the deepest level with files, -1 when there are none
 
 	refs    atomic.Int64
 	retired atomic.Bool
@@ -53,8 +56,8 @@ type Superversion struct {
 // level is one level's files with the keys that a search compares, side by side.
 type level struct {
 	files   []*manifest.File
-	largest []uint64 // the first 8 bytes of each file's largest user key, big-endian; nil if the order is not bytewise
-	readers []atomic.Pointer[sstable.Reader]
+	largest []uint64                         // the first 8 bytes of each file's largest user key, big-endian; nil if the order is not bytewise
+	readers []atomic.Pointer[sstable.Reader] // those that were used; each counts as a handle, which Free releases
 }
 
 // Version returns the files that the read sees. It lives until Release.
@@ -62,6 +65,9 @@ func (s *Superversion) Version() *manifest.Version { return s.version }
 
 // Mems returns the memtables that the read sees, newest first.
 func (s *Superversion) Mems() []*Mem { return append([]*Mem{s.mem}, s.imm...) }
+
+// History returns the flushed memtables that are kept for Latest, newest first.
+func (s *Superversion) History() []*Mem { return s.history }
 
 // Release gives back one reference.
 func (s *Superversion) Release() {
@@ -79,9 +85,16 @@ func (s *Superversion) Release() {
 // Free lets go of what the superversion named: memtables that no other names are released, and files that no version
 // names any more become obsolete. The function that Options.Retire is calls it, once, where freeing may take time.
 func (s *Superversion) Free() {
-	for _, m := range append([]*Mem{s.mem}, s.imm...) {
+	for _, m := range slices.Concat([]*Mem{s.mem}, s.imm, s.history) {
 		if m.refs.Add(-1) == 0 {
 			m.Release()
+		}
+	}
+	for _, l := range s.levels {
+		for i := range l.readers {
+			if r := l.readers[i].Load(); r != nil {
+				r.Handle().Release()
+			}
 		}
 	}
 	s.version.Unref()
@@ -89,13 +102,14 @@ func (s *Superversion) Free() {
 }
 
 func newSuperversion(t *Tree) *Superversion {
-	s := &Superversion{tree: t, mem: t.mem, imm: t.imm, version: t.version, lastNon: -1}
+	s := &Superversion{
+		tree: t, mem: t.mem, imm: t.imm, history: t.history, version: t.version, settings: t.settings, lastNon: -1,
+	}
 	s.refs.Store(1)
 	t.live.Add(1)
-	for _, m := range s.imm {
+	for _, m := range slices.Concat([]*Mem{s.mem}, s.imm, s.history) {
 		m.refs.Add(1)
 	}
-	s.mem.refs.Add(1)
 	s.version.Ref()
 	s.levels = make([]level, s.version.NumLevels())
 	for n := range s.levels {

@@ -12,13 +12,9 @@ import (
 // Options are what a tree needs and cannot make itself.
 type Options struct {
 	Comparer *kv.Comparer
-	// Tables are the open tables of the database, and Family how this family's are opened.
+	// Tables are the open tables of the database.
 	Tables *sstable.Tables
-	Family *sstable.FamilyOptions
-	// Family0 is how tables of level 0 are opened.
-	Family0 *sstable.FamilyOptions
-	// OptimizeFiltersForHits skips the filters of the last level that has files.
-	OptimizeFiltersForHits bool
+	Settings
 	// Retire is called once for each superversion that nobody uses any more, from whatever goroutine gave back the last
 	// reference. It must not block, and must see to it that Free is called.
 	Retire func(*Superversion)
@@ -26,30 +22,41 @@ type Options struct {
 	Live *atomic.Int64
 }
 
+// Settings are the options that may change while the tree is open; see Tree.SetLocked.
+type Settings struct {
+	// Family is how the family's tables are opened.
+	Family *sstable.FamilyOptions
+	// Family0 is how those of level 0 are.
+	Family0 *sstable.FamilyOptions
+	// OptimizeFiltersForHits skips the filters of the last level that has files.
+	OptimizeFiltersForHits bool
+	// History is how many bytes of memtables are kept for Latest after their flush: as many, the youngest ones, as it takes
+	// to have that much together with the memtables that are not flushed.
+	History uint64
+}
+
 // Tree is one column family's data.
 type Tree struct {
-	cmp      *kv.Comparer
-	tables   *sstable.Tables
-	family   *sstable.FamilyOptions
-	family0  *sstable.FamilyOptions // for level 0
-	optimize bool
-	retire   func(*Superversion)
-	live     *atomic.Int64
+	cmp    *kv.Comparer
+	tables *sstable.Tables
+	retire func(*Superversion)
+	live   *atomic.Int64
 
 	// current is stored under the root's mutex, and read by anyone. Nil after Close.
 	current atomic.Pointer[Superversion]
 
-	// Guarded by the root's mutex. imm is replaced, never changed.
-	mem     *Mem
-	imm     []*Mem
-	version *manifest.Version
+	// Guarded by the root's mutex. imm and history are replaced, never changed.
+	mem      *Mem
+	imm      []*Mem
+	history  []*Mem // flushed ones, newest first
+	version  *manifest.Version
+	settings Settings
 }
 
 // NewTree returns a tree with the memtable and the version given. It takes its own reference to the version.
 func NewTree(o Options, mem *Mem, v *manifest.Version) *Tree {
 	t := &Tree{
-		cmp: o.Comparer, tables: o.Tables, family: o.Family, family0: o.Family0,
-		optimize: o.OptimizeFiltersForHits, retire: o.Retire, live: o.Live, mem: mem, version: v,
+		cmp: o.Comparer, tables: o.Tables, settings: o.Settings, retire: o.Retire, live: o.Live, mem: mem, version: v,
 	}
 	v.Ref()
 	t.swapLocked()
@@ -92,23 +99,49 @@ func (t *Tree) RotateLocked(fresh *Mem) {
 	t.mem.Seal()
 	t.imm = append([]*Mem{t.mem}, t.imm...)
 	t.mem = fresh
+	t.trimLocked()
 	t.swapLocked()
 }
 
-// FlushedLocked drops memtables whose data is in v now.
+// FlushedLocked takes memtables whose data is in v now out of what is read. They become history as far as there may be any.
 func (t *Tree) FlushedLocked(mems []*Mem, v *manifest.Version) {
 	gone := make(map[*Mem]bool, len(mems))
 	for _, m := range mems {
 		gone[m] = true
 	}
-	left := make([]*Mem, 0, len(t.imm))
+	left, history := make([]*Mem, 0, len(t.imm)), make([]*Mem, 0, len(mems)+len(t.history))
 	for _, m := range t.imm {
-		if !gone[m] {
+		if gone[m] {
+			history = append(history, m)
+		} else {
 			left = append(left, m)
 		}
 	}
-	t.imm = left
+	t.imm, t.history = left, append(history, t.history...)
+	t.trimLocked()
 	t.InstallLocked(v)
+}
+
+// trimLocked drops the oldest memtables of the history that the younger ones make superfluous.
+func (t *Tree) trimLocked() {
+	bytes := t.mem.Bytes()
+	for _, m := range t.imm {
+		bytes += m.Bytes()
+	}
+	for i, m := range t.history {
+		if uint64(bytes) >= t.settings.History {
+			t.history = t.history[:i:i]
+			return
+		}
+		bytes += m.Bytes()
+	}
+}
+
+// SetLocked changes the settings, for reads that begin from now on.
+func (t *Tree) SetLocked(s Settings) {
+	t.settings = s
+	t.trimLocked()
+	t.swapLocked()
 }
 
 // InstallLocked makes v the tree's files.

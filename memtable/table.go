@@ -40,6 +40,7 @@ type Table struct {
 
 	tombstones     atomic.Pointer[tombstones] // nil: no range deletes
 	tombstoneBytes atomic.Int64
+	tombstoneCount atomic.Int64
 	adding         sync.Mutex // held to replace tombstones
 
 	_ [64]byte // what follows is written by every insert, what precedes is read by every search
@@ -184,6 +185,9 @@ func (t *Table) Entries() uint64 { return t.entries.Load() }
 
 // Deletes returns how many of the entries are tombstones.
 func (t *Table) Deletes() uint64 { return t.deletes.Load() }
+
+// RangeDeletes returns how many of the entries are range deletes.
+func (t *Table) RangeDeletes() int { return int(t.tombstoneCount.Load()) }
 
 // Empty tells whether there is no entry and no range delete.
 func (t *Table) Empty() bool { return t.next(t.head, 0) == endLink && t.tombstones.Load() == nil }

@@ -49,6 +49,7 @@ func (t *Table) AddTombstone(start, end []byte, seq kv.Seq) {
 	add := tombstone.Tombstone{Start: keys[:len(start):len(start)], End: keys[len(start):], Seq: seq}
 	t.entries.Add(1)
 	t.deletes.Add(1)
+	t.tombstoneCount.Add(1)
 	t.tombstoneBytes.Add(int64(MaxTombstoneSize(len(start), len(end))))
 
 	t.adding.Lock()

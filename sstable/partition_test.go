@@ -235,7 +235,7 @@ func TestHashIndexesAreRocksDBsBytes(t *testing.T) {
 	for _, file := range files {
 		r := open(t, vfs.OS, file, ReaderOptions{})
 		for _, h := range r.index.handles {
-			v, err := r.block(h, dataBlock, fetch{})
+			v, err := r.block(h, cache.Data, fetch{})
 			require.NoError(t, err)
 			var i block.Iter
 			require.NoError(t, i.Init(kv.Bytewise, v.Bytes(), 0))

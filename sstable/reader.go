@@ -77,6 +77,7 @@ type Reader struct {
 	propsAt    block.Handle
 	high       bool // priority in the cache
 	pins       []*cache.Value
+	table      *openTable // whose reader it is; nil without Tables
 }
 
 // noCache keeps nothing; readers without a cache get their blocks' memory from it.

@@ -40,7 +40,8 @@ type Tables struct {
 	dir   string
 	cache *cache.Cache
 
-	shards [tableShards]tableShard
+	unbounded atomic.Bool
+	shards    [tableShards]tableShard
 }
 
 type tableShard struct {
@@ -69,11 +70,9 @@ func NewTables(fs vfs.FS, dir string, maxOpen int, c *cache.Cache) *Tables {
 	for n := range t.shards {
 		s := &t.shards[n]
 		s.m = map[uint64]*openTable{}
-		s.limit = -1
-		if maxOpen >= 0 {
-			s.limit = (maxOpen + tableShards - 1) / tableShards
-		}
+		s.limit = shardLimit(maxOpen)
 	}
+	t.unbounded.Store(maxOpen < 0)
 	return t
 }
 
@@ -85,6 +84,10 @@ func (h Handle) Reader() *Reader { return h.t.r }
 
 // Release gives the handle back, once.
 func (h Handle) Release() { h.t.release() }
+
+// Handle returns the handle that a reader was got with, for one who has kept the reader alone. Only readers that come
+// from Tables have one.
+func (r *Reader) Handle() Handle { return Handle{r.table} }
 
 func (o *openTable) release() {
 	if o.refs.Add(-1) == 0 && o.r != nil {
@@ -124,7 +127,9 @@ func (t *Tables) Get(num, size uint64, largestSeq kv.Seq, o *FamilyOptions) (Han
 		x.release()
 	}
 
-	e.r, e.err = t.openCounted(num, size, largestSeq, o)
+	if e.r, e.err = t.openCounted(num, size, largestSeq, o); e.r != nil {
+		e.r.table = e
+	}
 	e.done.Store(true)
 	close(e.ready)
 	if err := e.err; err != nil {
@@ -232,9 +237,44 @@ func (t *Tables) MemoryUsage() (n int64) {
 	return n
 }
 
-// Unbounded says whether all tables stay open until they are evicted, so that a reader may be used without its handle
-// by who sees to it that its file is not obsolete.
-func (t *Tables) Unbounded() bool { return t.shards[0].limit < 0 }
+// Unbounded says whether all tables stay open until they are evicted, so that nothing is lost when someone keeps a handle
+// for long.
+func (t *Tables) Unbounded() bool { return t.unbounded.Load() }
+
+// Limit changes how many tables stay open that nobody uses; negative is no limit. Nothing is closed for it before Trim, or
+// before another table is opened.
+func (t *Tables) Limit(maxOpen int) {
+	t.unbounded.Store(maxOpen < 0)
+	for n := range t.shards {
+		s := &t.shards[n]
+		s.mu.Lock()
+		s.limit = shardLimit(maxOpen)
+		s.mu.Unlock()
+	}
+}
+
+// Trim closes what is too many and was in use when there was occasion to close it.
+func (t *Tables) Trim() {
+	if t.Unbounded() {
+		return
+	}
+	for n := range t.shards {
+		s := &t.shards[n]
+		s.mu.Lock()
+		out := s.evictLocked()
+		s.mu.Unlock()
+		for _, e := range out {
+			e.release()
+		}
+	}
+}
+
+func shardLimit(maxOpen int) int {
+	if maxOpen < 0 {
+		return -1
+	}
+	return (maxOpen + tableShards - 1) / tableShards
+}
 
 // Reader returns the open reader of a table with a handle, or false if it is not open.
 func (t *Tables) Reader(num uint64) (Handle, bool) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -71,9 +72,10 @@ type DB struct {
 	prepared map[string]*Txn
 }
 
-// OpenOptimistic opens a database for transactions that do not wait. It must have no prepared transactions.
+// OpenOptimistic opens a database for transactions that do not wait. It must have no prepared transactions. Families whose
+// MaxWriteBufferSizeToMaintain is 0 get -1: the history in which conflicts are looked for.
 func OpenOptimistic(dir string, o *ashlar.Options) (*DB, error) {
-	base, err := root.Open(dir, o, false)
+	base, err := root.Open(dir, withHistory(o), false)
 	if err != nil {
 		return nil, err
 	}
@@ -105,6 +107,31 @@ func OpenPessimistic(dir string, o *ashlar.Options, t *Options) (*DB, error) {
 		return nil, errors.Join(err, base.Close())
 	}
 	return d, nil
+}
+
+// withHistory returns the options with memtable history for every family.
+func withHistory(o *ashlar.Options) *ashlar.Options {
+	if o == nil {
+		o = &ashlar.Options{}
+	}
+	c := *o
+	c.MaxWriteBufferSizeToMaintain = history(c.MaxWriteBufferSizeToMaintain)
+	c.ColumnFamilies = maps.Clone(o.ColumnFamilies)
+	for name, f := range c.ColumnFamilies {
+		if f != nil {
+			copied := *f
+			copied.MaxWriteBufferSizeToMaintain = history(f.MaxWriteBufferSizeToMaintain)
+			c.ColumnFamilies[name] = &copied
+		}
+	}
+	return &c
+}
+
+func history(n int64) int64 {
+	if n == 0 {
+		return -1
+	}
+	return n
 }
 
 func newDB(base *ashlar.DB) *DB {

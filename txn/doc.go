@@ -4,7 +4,8 @@
 // There are two kinds of database, opened by two functions, with the same Txn:
 //
 //   - OpenOptimistic. Nobody waits. A transaction remembers the keys that it writes or gets for update, and the moment of
-//     each; Commit fails with ErrBusy if one of them was written since. It looks into memtables only. Where these do not
+//     each; Commit fails with ErrBusy if one of them was written since. It looks into memtables only, and into
+//     flushed ones that are kept for it (ashlar.ColumnFamilyOptions.MaxWriteBufferSizeToMaintain). Where these do not
 //     reach back far enough it fails with ErrTryAgain: nothing may have happened, but a new try is needed.
 //   - OpenPessimistic. A transaction locks the keys that it writes or gets for update, and who wants one too waits for it:
 //     up to LockTimeout, then ErrTimedOut. A circle of transactions that wait for each other is found when it closes: the

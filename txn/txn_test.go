@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -242,15 +243,50 @@ func TestWritingWhatChangedAfterTheSnapshotIsAConflict(t *testing.T) {
 				return
 			}
 			require.NoError(t, err)
-			err = x.Commit()
-			if where == "memtable" {
-				require.ErrorIs(t, err, ashlar.ErrBusy)
-			} else {
-				require.ErrorIs(t, err, ashlar.ErrTryAgain, "the memtables do not reach back far enough")
-			}
+			require.ErrorIs(t, x.Commit(), ashlar.ErrBusy, "flushed memtables are kept as history")
 			require.Equal(t, "2", value(t, db.Get, "k"))
 			require.NoError(t, x.Rollback())
 		})
+	}
+}
+
+// History is kept as far as MaxWriteBufferSizeToMaintain says. Where it does not reach back to a transaction's moment,
+// the transaction must be tried again, be there a conflict or not.
+func TestOptimisticTransactionsFailWhereHistoryEnds(t *testing.T) {
+	ctx := context.Background()
+	for _, c := range []struct {
+		maintain int64
+		flushes  int // of 10 kB each, after the transaction began
+		want     error
+	}{
+		{0, 1, nil}, {0, 12, nil}, // 0 is made 2 memtables of 64 KiB
+		{0, 20, ashlar.ErrTryAgain},
+		{-1, 12, nil}, {-1, 20, ashlar.ErrTryAgain},
+		{25_000, 2, nil}, {25_000, 4, ashlar.ErrTryAgain},
+		{1 << 20, 50, nil},
+	} {
+		o := memOptions(vfs.NewMem())
+		o.MaxWriteBufferSizeToMaintain, o.DisableAutoCompactions = c.maintain, true
+		db, err := OpenOptimistic("db", o)
+		require.NoError(t, err)
+		x, y := db.Begin(nil), db.Begin(nil)
+		put(t, x, "mine", "1")
+		put(t, y, "theirs", "1")
+		set(t, db, "theirs", "2")
+		for i := range c.flushes {
+			set(t, db, fmt.Sprint(i), strings.Repeat("x", 10_000))
+			require.NoError(t, db.base.Flush(ctx, nil))
+		}
+		if c.want == nil {
+			require.ErrorIs(t, y.Commit(), ashlar.ErrBusy, c)
+			require.NoError(t, x.Commit(), c)
+		} else {
+			require.ErrorIs(t, y.Commit(), c.want, c)
+			require.ErrorIs(t, x.Commit(), c.want, c)
+		}
+		require.NoError(t, x.Rollback())
+		require.NoError(t, y.Rollback())
+		mustClose(t, db)
 	}
 }
 

@@ -139,6 +139,17 @@ func (e *Engine) Do(o Op) string {
 		}
 		return answer(cf.CompactRange(context.Background(), key(o.bound("begin")), key(o.bound("end")),
 			&ashlar.CompactRangeOptions{ForceBottommost: o.Flags["force"]}))
+	case Configure:
+		cf := e.families[o.Family()]
+		if cf == nil {
+			return noSuch
+		}
+		changes := map[string]string{}
+		for _, word := range o.Args {
+			name, value, _ := strings.Cut(word, "=")
+			changes[name] = value
+		}
+		return answer(cf.SetOptions(changes))
 	case Wait:
 		return answer(e.DB.WaitForCompact(context.Background()))
 	case Create:

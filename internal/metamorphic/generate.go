@@ -53,6 +53,7 @@ var weights = []struct {
 	{10, (*generator).compact},
 	{5, func(g *generator) Op { return Make(string(Wait), nil, nil) }},
 	{5, (*generator).create},
+	{6, (*generator).setOptions},
 	{3, (*generator).drop},
 	{3, func(g *generator) Op { return Make(string(Reopen), nil, nil) }},
 	{10, func(g *generator) Op { return Make(string(Seq), nil, nil) }},
@@ -311,6 +312,29 @@ func (g *generator) compact() Op {
 	g.set(&o, g.family())
 	g.bounds(&o, "begin", "end")
 	o.Flags["force"] = g.chance(50)
+	return o
+}
+
+// live are options that change, which makes no difference to what is read.
+var live = []string{
+	"write_buffer_size=64k", "write_buffer_size=200000", "max_write_buffer_number=2", "max_write_buffer_number=5",
+	"max_write_buffer_size_to_maintain=-1", "max_write_buffer_size_to_maintain=0", "max_successive_merges=2",
+	"max_successive_merges=0", "memtable_max_range_deletions=3", "memtable_max_range_deletions=0",
+	"level0_file_num_compaction_trigger=1", "level0_file_num_compaction_trigger=5", "target_file_size_base=1000",
+	"target_file_size_base=1M", "max_bytes_for_level_base=4000", "max_bytes_for_level_multiplier=2.5",
+	"disable_auto_compactions=true", "disable_auto_compactions=false", "optimize_filters_for_hits=true",
+	"optimize_filters_for_hits=false", "compression=kNoCompression", "compression=kZSTD", "compression_per_level=kNoCompression:kZSTD",
+	"bottommost_compression=kZSTD", "block_based_table_factory={block_size=100}",
+	"block_based_table_factory={block_restart_interval=2;filter_policy=bloomfilter:10:false}",
+	"block_based_table_factory={filter_policy=nullptr;checksum=kCRC32c}", "block_based_table_factory={format_version=4}",
+}
+
+func (g *generator) setOptions() Op {
+	o := Make(string(Configure), nil, nil)
+	g.set(&o, g.family())
+	for range 1 + g.rng.IntN(3) {
+		o.Args = append(o.Args, live[g.rng.IntN(len(live))])
+	}
 	return o
 }
 

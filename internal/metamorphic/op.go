@@ -40,6 +40,7 @@ const (
 	Create       Verb = "create"        // F [reverse]
 	Drop         Verb = "drop"          // F
 	Reopen       Verb = "reopen"        // [option=value…]
+	Configure    Verb = "set-options"   // [cf=F] option=value…, by RocksDB's names
 	Seq          Verb = "seq"           //
 	Check        Verb = "check"         //
 
@@ -93,7 +94,7 @@ func (o Op) String() string {
 	var b strings.Builder
 	b.WriteString(string(o.Verb))
 	for i, a := range o.Args {
-		if o.Verb == Reopen || (o.Verb == Put || o.Verb == Merge) && i == 1 {
+		if o.Verb == Reopen || o.Verb == Configure || (o.Verb == Put || o.Verb == Merge) && i == 1 {
 			fmt.Fprintf(&b, " %s", quote(a, ""))
 			continue
 		}

@@ -53,6 +53,9 @@ func compression(name string) (ashlar.Compression, error) {
 var settings = []setting{
 	{"write-buffer", whole(func(o *ashlar.Options) *uint64 { return &o.WriteBufferSize }), pick("65536", "65536", "200000", "")},
 	{"buffers", whole(func(o *ashlar.Options) *int { return &o.MaxWriteBufferNumber }), pick("", "2", "4")},
+	{"maintain", whole(func(o *ashlar.Options) *int64 { return &o.MaxWriteBufferSizeToMaintain }), pick("", "-1", "100000")},
+	{"fold", whole(func(o *ashlar.Options) *int { return &o.MaxSuccessiveMerges }), pick("", "", "1", "3")},
+	{"range-deletes", whole(func(o *ashlar.Options) *int { return &o.MemtableMaxRangeDeletions }), pick("", "", "1", "5")},
 	{"levels", whole(func(o *ashlar.Options) *int { return &o.NumLevels }), pick("", "2", "3", "4", "5", "7")},
 	{"l0", whole(func(o *ashlar.Options) *int { return &o.Level0FileNumCompactionTrigger }), pick("", "1", "2", "3", "8")},
 	{"target", whole(func(o *ashlar.Options) *uint64 { return &o.TargetFileSizeBase }), pick("", "1000", "4096", "20000")},

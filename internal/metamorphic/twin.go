@@ -76,9 +76,9 @@ func (t *Twin) Do(o Op) string {
 		return t.read(o)
 	case First, Last, Seek, SeekForPrev, Next, Prev, Refresh, CloseIter:
 		return t.move(o)
-	case Flush, Compact:
+	case Flush, Compact, Configure:
 		names := o.Args
-		if o.Verb == Compact {
+		if o.Verb != Flush {
 			names = []string{o.Family()}
 		}
 		for _, name := range names {
