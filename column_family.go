@@ -231,10 +231,10 @@ func (c *ColumnFamily) usable() error {
 	return nil
 }
 
-// memFull says whether the memtable is to be flushed.
-func (c *ColumnFamily) memFull(m *lsm.Mem) bool {
+// memFull says whether a memtable is to be flushed, with so many bytes that are still to come.
+func (c *ColumnFamily) memFull(m *lsm.Mem, coming int64) bool {
 	o := c.live.Load()
-	return uint64(m.Bytes()) >= o.WriteBufferSize ||
+	return uint64(m.Bytes()+coming) >= o.WriteBufferSize ||
 		o.MemtableMaxRangeDeletions > 0 && m.RangeDeletes() >= o.MemtableMaxRangeDeletions
 }
 

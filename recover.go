@@ -213,7 +213,7 @@ func (r *recovery) insert(cf *ColumnFamily, num uint64, op batch.Record, seq kv.
 	}
 	need := needs(op.Kind, op.Key, op.Value)
 	m := r.mems[cf]
-	if m != nil && (cf.memFull(m) || m.Arena().Capacity()-int(m.Bytes()) < need) {
+	if m != nil && (cf.memFull(m, 0) || m.Arena().Capacity()-int(m.Bytes()) < need) {
 		if err := r.flush(cf); err != nil {
 			return err
 		}
