@@ -242,10 +242,10 @@ func (c *ColumnFamily) usable() error {
 	return nil
 }
 
-// memFull says whether the memtable is to be flushed, when so many bytes more are in it.
-func (c *ColumnFamily) memFull(m *lsm.Mem, more int64) bool {
+// memFull says whether a memtable is to be flushed, with so many bytes that are still to come.
+func (c *ColumnFamily) memFull(m *lsm.Mem, coming int64) bool {
 	o := c.live.Load()
-	return uint64(m.Bytes()+more) >= o.WriteBufferSize ||
+	return uint64(m.Bytes()+coming) >= o.WriteBufferSize ||
 		o.MemtableMaxRangeDeletions > 0 && m.RangeDeletes() >= o.MemtableMaxRangeDeletions
 }
 

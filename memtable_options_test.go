@@ -218,6 +218,27 @@ func TestFoldedValuesDoNotOverfillAMemtable(t *testing.T) {
 	require.NoError(t, db.BackgroundError())
 }
 
+// With pipelined writes groups are let in while others are inserted: folded is what takes no more room than its operand.
+func TestPipelinedWritesFoldWhatIsNotLonger(t *testing.T) {
+	for _, c := range []struct {
+		op    MergeOperator
+		kinds string
+		want  string
+	}{
+		{UInt64AddOperator, "vmmvmm", "\x06\x00\x00\x00\x00\x00\x00\x00"},
+		{StringAppendOperator(","), "mmmmmm", strings.TrimPrefix(strings.Repeat(",\x01\x00\x00\x00\x00\x00\x00\x00", 6), ",")},
+	} {
+		o := memOptions(vfs.NewMem())
+		o.MergeOperator, o.MaxSuccessiveMerges, o.EnablePipelinedWrite = c.op, 2, true
+		db := mustOpen(t, "db", o)
+		for range 6 {
+			require.NoError(t, db.Merge([]byte("k"), []byte{1, 0, 0, 0, 0, 0, 0, 0}, nil))
+		}
+		require.Equal(t, c.kinds, kindsOf(db.DefaultColumnFamily(), "k"))
+		require.Equal(t, c.want, valueOf(t, db.DefaultColumnFamily(), "k"))
+	}
+}
+
 // A table whose range deletes hide much is as heavy as what they hide: level 0 goes down with one file, long before its
 // trigger, and takes with it what is hidden.
 func TestRangeDeletesThatHideMuchAreCompactedEarly(t *testing.T) {

@@ -45,10 +45,16 @@ func (c *ColumnFamily) fold(g *writegroup.Group[*commit], key, operand []byte, s
 		return kv.KindMerge, operand
 	}
 	value, err := merge.Full(c.opts.MergeOperator, nil, key, get.Value, get.State == lookup.Found, [][]byte{operand})
-	if err != nil || c.db.room(c)-memtable.MaxEntrySize(len(key), len(value)) < c.groupNeeds(g) {
-		return kv.KindMerge, operand // the room that the group was let in for is not to be used up
+	if err != nil || len(value) > len(operand) && !c.hasRoom(g, memtable.MaxEntrySize(len(key), len(value))) {
+		return kv.KindMerge, operand
 	}
 	return kv.KindValue, value
+}
+
+// hasRoom says whether the memtable can take so many bytes beyond what group g was let in for. With pipelined writes other
+// groups are let in meanwhile, and it cannot be known.
+func (c *ColumnFamily) hasRoom(g *writegroup.Group[*commit], n int) bool {
+	return !c.db.opts.EnablePipelinedWrite && c.db.room(c)-n >= c.groupNeeds(g)
 }
 
 // merged says whether the newest versions of a key before seq in the memtable are n operands, or more.

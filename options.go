@@ -270,8 +270,8 @@ type ColumnFamilyOptions struct {
 	// The memtable that is being filled may come on top of it.
 	MaxWriteBufferSizeToMaintain int64
 	// MaxSuccessiveMerges folds a merge operand as it is written, if as many before it are the newest versions of its key
-	// in the memtable, and the value is found in memory. Reads of such keys then have less to do, and writes more. 0 never
-	// does.
+	// in the memtable, the value is found in memory, and the memtable has room for it; with EnablePipelinedWrite, only
+	// a value no longer than the operand. Reads of such keys then have less to do, and writes more. 0 never does.
 	MaxSuccessiveMerges int
 	// MemtableMaxRangeDeletions is the number of range deletes after which a memtable is flushed. 0 is no limit. In use, it
 	// is in the OPTIONS file, where RocksDB before 8.6 takes offence: ldb then wants --ignore_unknown_options.
