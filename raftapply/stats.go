@@ -1,0 +1,4 @@
+package raftapply
+
+// Stats is what a System has counted.
+type Stats struct{}
