@@ -18,7 +18,7 @@ type region struct {
 	sm  StateMachine
 	end atomic.Bool // it is being removed: a turn stops at the next entry. Set with mu held
 
-	// mu is taken before the run queue's, never with System.mu wanted.
+	// mu comes before the run queue's and behind the System's.
 	mu        sync.Mutex
 	scheduled bool
 	mailbox   fifo[mail]
@@ -106,11 +106,12 @@ func (r *region) removedLocked() bool {
 	}
 }
 
-// wakeLocked schedules the region if it is idle; push must then be called without mu.
-func (r *region) wakeLocked() (push bool) {
-	push = !r.scheduled
-	r.scheduled = true
-	return push
+// wakeLocked schedules the region if it is idle.
+func (r *region) wakeLocked() {
+	if !r.scheduled {
+		r.scheduled = true
+		r.s.queue.push(r, normal)
+	}
 }
 
 // release gives the region up: into the run queue if there is something to do, else it is idle. Nothing of it is in
