@@ -47,8 +47,7 @@ type region struct {
 	applied ApplyState
 	passed  Lag // of the entries that applied went over, and are still in lag
 	done    []outcome
-	stagedK uint64
-	stagedE uint64
+	part    Applied // Entries, Keys, Bytes and ConfChanges
 
 	// What is written and not yet in an Applied.
 	written bool
@@ -197,7 +196,7 @@ func (r *region) advance(e Entry) {
 	if r.applied.Commit < e.Index {
 		r.applied.Commit, r.applied.CommitTerm = e.Index, e.Term
 	}
-	r.stagedE++
+	r.part.Entries++
 }
 
 // claim finds the proposal of e. Those that e shows to have lost their place are moved to done with ErrStale. An entry's
@@ -236,7 +235,7 @@ func (r *region) lose(err error) {
 		}
 	}
 	r.answer(0)
-	r.staged = false
+	r.staged, r.part = false, Applied{}
 }
 
 // finish ends the region: whatever waits in it gets err, and nothing is taken any more. What it had in a batch has been

@@ -27,7 +27,7 @@ func (w *worker) write(reason FlushReason) error {
 	}
 	var total uint64
 	for _, r := range w.staged {
-		total += r.stagedK
+		total += r.part.Keys
 	}
 	w.s.count.flush(reason, w.s.now().Sub(start), w.batch)
 	written := w.s.written.Add(total)
@@ -73,15 +73,18 @@ func (w *worker) reset() {
 
 // publish makes what is written the region's state, and returns how many keys it has written in all.
 func (r *region) publish() uint64 {
+	part := r.part
+	r.staged, r.part = false, Applied{}
 	r.report.Region, r.report.State = r.id, r.applied
-	r.report.Entries += r.stagedE
-	r.report.Keys += r.stagedK
-	r.s.count.applied(r.stagedE)
+	r.report.Entries += part.Entries
+	r.report.Keys += part.Keys
+	r.report.Bytes += part.Bytes
+	r.report.ConfChanges = append(r.report.ConfChanges, part.ConfChanges...)
+	r.s.count.applied(part.Entries)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.state = r.applied
-	r.keys += r.stagedK
-	r.staged, r.stagedK, r.stagedE = false, 0, 0
+	r.keys += part.Keys
 	r.settleLocked()
 	keep := r.waiters[:0]
 	for _, waits := range r.waiters {
