@@ -360,7 +360,7 @@ func (r *modelRegion) heard(a Applied) {
 		require.True(p.t, r.removing, where)
 		r.gone = true
 		for _, m := range r.promises {
-			require.Len(p.t, m.got, 1, where)
+			require.Len(p.t, m.got, 1, "%s: promise %d of %d, stale %v; sent %d; failing %v", where, m.index, len(r.promises), m.stale, r.sent, p.failing)
 		}
 	}
 	if a.Err != nil {

@@ -282,3 +282,18 @@ func TestRangeDeletesTakeTheLowPriorityLane(t *testing.T) {
 	f.run()
 	require.EqualValues(t, 9, f.stored(1).Applied, "without the lane, its regions are served in the other")
 }
+
+// TestARegionOnItsWayToTheLaneLeavesOthersWithTheirWorker: what is in the batch of another region keeps that one there.
+func TestARegionOnItsWayToTheLaneLeavesOthersWithTheirWorker(t *testing.T) {
+	f := newFixture(t, newEngine(t), func(c *Config) { c.ApplyPoolSize, c.ApplyLowPriorityPoolSize = 2, 1 })
+	f.add(1)
+	f.add(2)
+	f.send(1, command(opAdd, 0, 0))
+	f.send(2, command(opLowly, 0, 0))
+	f.workers[0].step(false)
+	f.workers[0].step(false)
+	f.send(1, command(opAdd, 0, 0))
+	require.False(t, f.workers[1].step(false), "region 1 is with the first worker")
+	f.run()
+	require.Equal(t, map[byte]uint64{0: 2}, readSums(f.db.DB, 1, nil))
+}

@@ -99,8 +99,8 @@ func (r *region) publish() uint64 {
 	return r.keys
 }
 
-// say sends the Applied of what was written, and gives up the regions whose turn is over. The batch is empty. hold, if
-// not nil, is in its turn, and says what it has done at its end.
+// say sends the Applied of what was written, and gives up the regions whose turn is over, unless something of them is in
+// the batch. hold, if not nil, is in its turn, and says what it has done at its end.
 func (w *worker) say(hold *region) {
 	var all []Applied
 	keep := w.unsaid[:0]
@@ -117,11 +117,16 @@ func (w *worker) say(hold *region) {
 	clear(w.unsaid[len(keep):])
 	w.unsaid = keep
 	w.s.onApplied(all)
+	held := w.finished[:0]
 	for _, r := range w.finished {
-		r.release(normal)
+		if r.staged {
+			held = append(held, r)
+		} else {
+			r.release(normal)
+		}
 	}
-	clear(w.finished)
-	w.finished = w.finished[:0]
+	clear(w.finished[len(held):])
+	w.finished = held
 }
 
 // said takes the Applied that is due.
