@@ -63,8 +63,7 @@ type modelRegion struct {
 	sent     uint64          // the index up to which was sent
 	said     uint64
 	poisoned uint64 // the index of an entry that breaks, 0 if there is none
-	gap      bool
-	removing bool // Remove was called, or an entry removes
+	removing bool   // Remove was called, or an entry removes
 	gone     bool
 	promises []*modelPromise
 }
@@ -155,7 +154,7 @@ func (p *program) register(r *modelRegion) {
 	require.NoError(p.t, err)
 	require.Equal(p.t, p.f.stored(r.id), state)
 	r.sent, r.said = state.Applied, state.Applied
-	r.removing, r.gone, r.gap = false, false, false
+	r.removing, r.gone = false, false
 }
 
 // act does something.
