@@ -152,6 +152,22 @@ func TestProposalsThatLostTheirPlaceAreToldSo(t *testing.T) {
 	require.Len(t, got[[2]uint64{4, 4}], 1)
 }
 
+// TestAnOldLeadersProposalFartherOnDoesNotHideANewOne: the term tells, where the index does not.
+func TestAnOldLeadersProposalFartherOnDoesNotHideANewOne(t *testing.T) {
+	f := newFixture(t, newEngine(t), nil)
+	f.add(1)
+	var old, young []Result
+	require.NoError(t, f.Send(Task{Region: 1, Proposals: []Proposal{{2, 2, func(r Result) { old = append(old, r) }}}}))
+	require.NoError(t, f.Send(Task{
+		Region:    1,
+		Entries:   []Entry{{Index: 1, Term: 4, Data: command(opAdd, 0, 0)}},
+		Proposals: []Proposal{{1, 4, func(r Result) { young = append(young, r) }}},
+	}))
+	f.run()
+	require.Equal(t, []Result{{Value: uint64(1)}}, young)
+	require.Equal(t, []Result{{Err: ErrStale}}, old)
+}
+
 // TestCallbacksThatPanicHurtNobody.
 func TestCallbacksThatPanicHurtNobody(t *testing.T) {
 	f := newFixture(t, newEngine(t), nil)
