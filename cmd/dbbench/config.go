@@ -75,6 +75,7 @@ type config struct {
 	writeSpins, writeSpreadFrom             int64
 	writePathStats                          bool
 	gauges                                  writelab.Gauges
+	apply                                   applyFlags
 }
 
 // newConfig returns one with every flag at its default.
@@ -85,6 +86,7 @@ func newConfig() *config {
 	c.defineReports()
 	c.defineMix()
 	c.defineWritePath()
+	c.defineApply()
 	c.defineTree()
 	c.defineTableRefused()
 	c.defineAccepted()

@@ -38,6 +38,7 @@
 //   - "... finished N ops" appears when stderr is a terminal only. --stats_interval reports anywhere.
 //   - A key space that would be empty after division by 1000 has one key; db_bench crashes.
 //   - --cpuprofile and --memprofile write profiles for go tool pprof. check is a benchmark that finds broken invariants.
+//   - applymix and applyuniform feed package raftapply; docs/raft-apply.md tells what they show.
 //   - GOGC is 400, and GOMEMLIMIT three quarters of the memory that the machine or the control group has, less the block
 //     cache and the memtables, which are outside Go's heap. The environment variables have precedence.
 //
@@ -48,6 +49,7 @@
 //	tasks.go     --benchmarks               benchmarks.go                     the table of benchmarks, and
 //	bench.go     the run: threads, turns    writes.go, reads.go, mixgraph.go  what each does
 //	store.go     opening, families          database.go                       destroying, counters
+//	apply*.go    loads for package raftapply
 //
 // A flag of db_bench for something that the engine lacks stands in flags_other.go, or, where it is about tables, filters
 // and memtables, in flags_tables.go, with the reason that its error tells.
