@@ -119,7 +119,7 @@ func (g *Group) offer(p *proposal) error {
 	}
 	s := g.raft.BasicStatus()
 	if s.RaftState != raft.StateLeader {
-		return fmt.Errorf("%w: replica %d is", ErrNotLeader, s.Lead)
+		return fmt.Errorf("%w: replica %d, 0 for nobody, is", ErrNotLeader, s.Lead)
 	}
 	err := g.raft.Step(&raftpb.Message{
 		Type: raftpb.MsgProp.Enum(), From: new(g.replica), Entries: []*raftpb.Entry{{Type: p.kind.Enum(), Data: p.data}},

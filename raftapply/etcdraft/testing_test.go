@@ -135,6 +135,66 @@ type peer struct {
 	group *Group
 	wire  *wire
 	sm    *counterMachine
+
+	mu       sync.Mutex
+	onSync   func(vfs.Op)
+	remains  *vfs.Mem // what a power cut that came by itself has left
+	syncs    int
+	onApplied func([]raftapply.Applied)
+}
+
+// setFS gives the peer a disk.
+func (p *peer) setFS(fs *vfs.Mem) {
+	p.fs = fs
+	fs.OnSync = func(op vfs.Op) {
+		p.mu.Lock()
+		p.syncs++
+		f := p.onSync
+		p.mu.Unlock()
+		if f != nil {
+			f(op)
+		}
+	}
+}
+
+// watch calls f before each sync.
+func (p *peer) watch(f func(vfs.Op)) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.onSync, p.syncs = f, 0
+}
+
+// die cuts the power now, in whatever goroutine: nobody hears of the machine any more, and what it does from here on is
+// lost. rng says what of the unsynced bytes is left; nil leaves nothing.
+func (p *peer) die(rng *rand.Rand) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.remains == nil {
+		p.wire.cut()
+		p.remains = p.fs.Crash(rng)
+	}
+}
+
+// dieAt cuts the power at the n-th sync from now on, counted from 1.
+func (p *peer) dieAt(n int, rng *rand.Rand) {
+	count := 0
+	var mu sync.Mutex
+	p.watch(func(vfs.Op) {
+		mu.Lock()
+		count++
+		now := count == n
+		mu.Unlock()
+		if now {
+			p.die(rng)
+		}
+	})
+}
+
+// died says whether the power was cut.
+func (p *peer) died() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.remains != nil
 }
 
 type cluster struct {
@@ -169,7 +229,8 @@ func newCluster(t *testing.T, n int, change ...func(*cluster)) *cluster {
 }
 
 func (c *cluster) add(id uint64) *peer {
-	p := &peer{c: c, id: id, fs: vfs.NewMem()}
+	p := &peer{c: c, id: id}
+	p.setFS(vfs.NewMem())
 	c.net.mu.Lock()
 	c.peers[id] = p
 	c.net.mu.Unlock()
@@ -193,7 +254,14 @@ func (p *peer) open() {
 	p.wire = &wire{net: p.c.net}
 	p.node, err = Open(p.db, &Options{
 		Transport: p.wire, TickInterval: ManualTick, Logger: slog.New(slog.DiscardHandler),
-		Apply: raftapply.Options{Config: p.c.apply},
+		Apply: raftapply.Options{Config: p.c.apply, OnApplied: func(all []raftapply.Applied) {
+			p.mu.Lock()
+			f := p.onApplied
+			p.mu.Unlock()
+			if f != nil {
+				f(all)
+			}
+		}},
 	})
 	require.NoError(t, err)
 }
@@ -227,13 +295,16 @@ func (p *peer) stop() {
 	p.node, p.group = nil, nil
 }
 
-// crash cuts the power: what is not synced is gone, or with rng a part of it.
+// crash cuts the power, unless that has happened by itself, and takes the machine away.
 func (p *peer) crash(rng *rand.Rand) {
-	left := p.fs.Crash(rng)
+	p.die(rng)
+	p.watch(nil)
 	p.stop()
-	p.fs = left
+	p.setFS(p.remains)
+	p.remains = nil
 }
 
+// restart starts the machine on what is left.
 func (p *peer) restart() { p.start() }
 
 // settle lets messages go until there are none, and nothing moves.
@@ -487,4 +558,9 @@ func (p *peer) stored() *raftpb.ConfState {
 	_, err := getProto(p.node.family, confKey(testGroup), nil, cs)
 	require.NoError(p.c.t, err)
 	return cs
+}
+
+// isUnknown says whether a proposal that ended with err may take effect.
+func isUnknown(err error) bool {
+	return errors.Is(err, ErrUnknown) || errors.Is(err, ErrStopped) || errors.Is(err, raftapply.ErrPoisoned)
 }
