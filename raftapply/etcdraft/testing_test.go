@@ -465,6 +465,10 @@ func addNode(id uint64) *raftpb.ConfChange {
 	return &raftpb.ConfChange{Type: raftpb.ConfChangeAddNode.Enum(), NodeId: &id}
 }
 
+func addLearner(id uint64) *raftpb.ConfChange {
+	return &raftpb.ConfChange{Type: raftpb.ConfChangeAddLearnerNode.Enum(), NodeId: &id}
+}
+
 func removeNode(id uint64) *raftpb.ConfChange {
 	return &raftpb.ConfChange{Type: raftpb.ConfChangeRemoveNode.Enum(), NodeId: &id}
 }
