@@ -67,6 +67,7 @@ type config struct {
 	writeSpins, writeSpreadFrom             int64
 	writePathStats                          bool
 	gauges                                  writelab.Gauges
+	apply                                   applyFlags
 }
 
 // newConfig returns one with every flag at its default.
@@ -74,6 +75,7 @@ func newConfig() *config {
 	c := &config{}
 	c.defineWork()
 	c.defineWritePath()
+	c.defineApply()
 	c.defineTree()
 	c.defineAccepted()
 	c.defineRefused()
