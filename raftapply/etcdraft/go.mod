@@ -1,0 +1,22 @@
+module github.com/ashlardb/ashlar/raftapply/etcdraft
+
+go 1.26.8
+
+require (
+	github.com/ashlardb/ashlar v0.0.0
+	go.etcd.io/raft/v3 v3.7.0
+)
+
+require (
+	github.com/bits-and-blooms/bitset v1.24.2 // indirect
+	github.com/bits-and-blooms/bloom/v3 v3.7.1 // indirect
+	github.com/cespare/xxhash/v2 v2.3.0 // indirect
+	github.com/klauspost/compress v1.20.4 // indirect
+	github.com/klauspost/cpuid/v2 v2.2.10 // indirect
+	github.com/pierrec/lz4/v4 v4.1.33 // indirect
+	github.com/zeebo/xxh3 v1.1.0 // indirect
+	golang.org/x/sys v0.50.0 // indirect
+	google.golang.org/protobuf v1.36.11 // indirect
+)
+
+replace github.com/ashlardb/ashlar => ../..
