@@ -4,7 +4,10 @@ go 1.26.8
 
 require (
 	github.com/ashlardb/ashlar v0.0.0
+	github.com/ashlardb/ashlar/raftapply/etcdraft v0.0.0-00010101000000-000000000000
 	github.com/stretchr/testify v1.12.1
+	go.etcd.io/raft/v3 v3.7.0
+	google.golang.org/protobuf v1.36.11
 )
 
 require (
