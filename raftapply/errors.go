@@ -35,3 +35,5 @@ var (
 func invalid(format string, args ...any) error {
 	return fmt.Errorf("raftapply: %w: "+format, append([]any{ErrInvalidArgument}, args...)...)
 }
+
+func isPoison(err error) bool { return errors.Is(err, ErrPoisoned) }
