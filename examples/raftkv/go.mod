@@ -3,6 +3,7 @@ module github.com/ashlardb/ashlar/examples/raftkv
 go 1.26.8
 
 require (
+	github.com/anishathalye/porcupine v1.3.1
 	github.com/ashlardb/ashlar v0.0.0
 	github.com/ashlardb/ashlar/raftapply/etcdraft v0.0.0-00010101000000-000000000000
 	github.com/stretchr/testify v1.12.1

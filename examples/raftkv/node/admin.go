@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -145,15 +146,15 @@ func (n *Node) add(ctx context.Context, g *etcdraft.Group, m member) error {
 	}
 	n.book.Learn(m.ID, m.Addr)
 	s := g.Status()
-	if has(s.ConfState.GetVoters(), m.ID) {
+	if slices.Contains(s.ConfState.GetVoters(), m.ID) {
 		return nil
 	}
-	if !has(s.ConfState.GetLearners(), m.ID) {
+	if !slices.Contains(s.ConfState.GetLearners(), m.ID) {
 		if err := n.changeOne(ctx, g, raftpb.ConfChangeAddLearnerNode, m.ID); err != nil {
 			return err
 		}
 	}
-	target := s.GetHardState().GetCommit()
+	target := s.GetCommit()
 	err := again(ctx, func() (bool, error) {
 		now := g.Status()
 		if now.Progress == nil {
@@ -172,25 +173,16 @@ func (n *Node) add(ctx context.Context, g *etcdraft.Group, m member) error {
 
 func (n *Node) remove(ctx context.Context, g *etcdraft.Group, m member) error {
 	s := g.Status()
-	if !has(s.ConfState.GetVoters(), m.ID) && !has(s.ConfState.GetLearners(), m.ID) {
+	if !slices.Contains(s.ConfState.GetVoters(), m.ID) && !slices.Contains(s.ConfState.GetLearners(), m.ID) {
 		return nil
 	}
 	return n.changeOne(ctx, g, raftpb.ConfChangeRemoveNode, m.ID)
 }
 
-// changeOne proposes a change, again while another is under way.
+// changeOne proposes a change, and waits until it is applied.
 func (n *Node) changeOne(ctx context.Context, g *etcdraft.Group, kind raftpb.ConfChangeType, id uint64) error {
 	_, err := g.ProposeConfChange(ctx, &raftpb.ConfChange{Type: kind.Enum(), NodeId: &id})
 	return err
-}
-
-func has(ids []uint64, id uint64) bool {
-	for _, other := range ids {
-		if other == id {
-			return true
-		}
-	}
-	return false
 }
 
 // transfer is the body of POST /admin/transfer.
@@ -211,7 +203,7 @@ func (n *Node) transfer(w http.ResponseWriter, r *http.Request) error {
 	if n.redirect(w, r, q.Region) {
 		return nil
 	}
-	if !has(g.Status().ConfState.GetVoters(), q.To) {
+	if !slices.Contains(g.Status().ConfState.GetVoters(), q.To) {
 		return refuse(http.StatusBadRequest, "node %d has no vote in region %d", q.To, q.Region)
 	}
 	if err := g.TransferLeader(q.To); err != nil {

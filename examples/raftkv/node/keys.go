@@ -204,4 +204,3 @@ func (n *Node) leader(w http.ResponseWriter, r *http.Request) error {
 	_, err = fmt.Fprintln(w, lead)
 	return err
 }
-

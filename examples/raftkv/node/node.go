@@ -31,7 +31,7 @@ type Node struct {
 	raft      *etcdraft.Node
 	groups    []*etcdraft.Group // of region i+1
 	server    *http.Server
-	client    *http.Client  // to other nodes' API
+	client    *http.Client    // to other nodes' API
 	ctx       context.Context // of all requests; ends when Close begins
 	stop      context.CancelFunc
 	failed    chan error    // one error that ends the node

@@ -60,10 +60,9 @@ func (n *Node) refused(w http.ResponseWriter, err error) {
 		code = a.code
 	case errors.Is(err, store.ErrCommand), errors.Is(err, ashlar.ErrInvalidArgument):
 		code = http.StatusBadRequest
-	case errors.Is(err, etcdraft.ErrConfChange):
-		code = http.StatusConflict
 	case errors.Is(err, etcdraft.ErrNotLeader), errors.Is(err, etcdraft.ErrNoLeader), errors.Is(err, etcdraft.ErrDropped),
-		errors.Is(err, etcdraft.ErrStale), errors.Is(err, etcdraft.ErrRestoring), errors.Is(err, etcdraft.ErrRemoved):
+		errors.Is(err, etcdraft.ErrStale), errors.Is(err, etcdraft.ErrRestoring), errors.Is(err, etcdraft.ErrRemoved),
+		errors.Is(err, etcdraft.ErrConfChange):
 		code = http.StatusServiceUnavailable
 	case errors.Is(err, etcdraft.ErrUnknown), errors.Is(err, etcdraft.ErrStopped), errors.Is(err, raftapply.ErrPoisoned),
 		errors.Is(err, raftapply.ErrFailed), errors.Is(err, raftapply.ErrClosed),

@@ -43,8 +43,8 @@ func (n *Node) status(w http.ResponseWriter, r *http.Request) error {
 		s := g.Status()
 		status.Regions = append(status.Regions, RegionStatus{
 			Region: id, Begin: string(begin), End: string(end),
-			Leader: s.Lead, Term: s.GetHardState().GetTerm(),
-			Applied: s.Apply.Applied, Commit: s.GetHardState().GetCommit(), First: s.FirstIndex, Last: s.LastIndex,
+			Leader: s.Lead, Term: s.GetTerm(),
+			Applied: s.Apply.Applied, Commit: s.HardState.GetCommit(), First: s.FirstIndex, Last: s.LastIndex,
 			PendingEntries: s.Lag.Entries, PendingBytes: s.Lag.Bytes,
 			Voters: s.ConfState.GetVoters(), Learners: s.ConfState.GetLearners(),
 			Restoring: s.Restoring, Removed: s.Removed,
@@ -87,5 +87,6 @@ func (n *Node) hashOf(ctx context.Context, id raftapply.RegionID) (Hash, error) 
 // metrics writes what is counted, in Prometheus' form.
 func (n *Node) metrics(w http.ResponseWriter, r *http.Request) error {
 	w.Header().Set("Content-Type", "text/plain; version=0.0.4")
-	return nil
+	stats := n.raft.System().Stats()
+	return stats.WritePrometheus(w)
 }

@@ -87,7 +87,7 @@ func (t *Transport) serveSnapshot(r *http.Request, from uint64, to Receiver) err
 	}
 	lost := func() bool { return t.Faults.from(from) }
 	if lost() {
-		return errReported
+		return errEarly
 	}
 	t.log.Info("snapshot coming in", "region", region, "from", from, "index", m.GetSnapshot().GetMetadata().GetIndex())
 	ctx, cancel := context.WithCancel(r.Context())

@@ -8,8 +8,8 @@ import (
 	"iter"
 )
 
-// errReported is what a reader of chunks gets for a snapshot that its sender gave up.
-var errReported = errors.New("the snapshot ended early")
+// errEarly is what a reader of chunks gets for a snapshot that its sender gave up.
+var errEarly = errors.New("the snapshot ended early")
 
 // writeSnapshot writes a snapshot's frame and chunks. After an error nothing more is written, so that the reader sees no end.
 func writeSnapshot(w io.Writer, frame []byte, chunks iter.Seq2[[]byte, error]) error {
@@ -49,9 +49,9 @@ func readChunks(r io.Reader, lost func() bool) iter.Seq2[[]byte, error] {
 			n := binary.BigEndian.Uint32(size[:])
 			switch {
 			case err != nil:
-				err = fmt.Errorf("%w: %w", errReported, unexpected(err))
+				err = fmt.Errorf("%w: %w", errEarly, unexpected(err))
 			case lost():
-				err = errReported
+				err = errEarly
 			case n == 0:
 				return
 			case n > maxChunk:
