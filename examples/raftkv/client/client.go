@@ -89,7 +89,7 @@ func (c *Client) Get(ctx context.Context, key string) (string, error) {
 		err = fmt.Errorf("%w: %w", ErrUnavailable, ctx.Err()) // a read does nothing
 	}
 	if err == nil && a.code == http.StatusNotFound {
-		err = ErrNotFound
+		return "", ErrNotFound
 	}
 	return string(a.body), err
 }

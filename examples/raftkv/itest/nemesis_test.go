@@ -114,9 +114,9 @@ func TestNemesisOnProcesses(t *testing.T) {
 			"members":        n.changeMembers,
 			"left behind":    n.leaveBehind,
 		}, duration)
+		n.load.end()
 		n.settle()
 		n.load.readBack(t)
-		n.settle()
 		n.report(t)
 	})
 }

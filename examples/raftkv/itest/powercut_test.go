@@ -59,9 +59,9 @@ func TestNemesisCutsThePower(t *testing.T) {
 			"power of leader": func() { n.killSome(n.leader(n.rng.IntN(len(prefixes)))) },
 			"power of all":    func() { n.killSome(n.ids()...) },
 		}, duration)
+		n.load.end()
 		n.settle()
 		n.load.readBack(t)
-		n.settle()
 		n.report(t)
 	})
 }

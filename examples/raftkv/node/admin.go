@@ -121,7 +121,7 @@ func (n *Node) forward(r *http.Request, id raftapply.RegionID, body string) erro
 	})
 }
 
-// again calls try until it says that it is done, or ctx ends; then the last error is returned.
+// again calls try until it says that it is done, or ctx ends; either way its error is returned.
 func again(ctx context.Context, try func() (done bool, err error)) error {
 	tick := time.NewTicker(lookAgain)
 	defer tick.Stop()
@@ -160,7 +160,10 @@ func (n *Node) add(ctx context.Context, g *etcdraft.Group, m member) error {
 		if now.Progress == nil {
 			return true, etcdraft.ErrNotLeader
 		}
-		return now.Progress[m.ID].Match >= target, fmt.Errorf("node %d is at %d of %d", m.ID, now.Progress[m.ID].Match, target)
+		if match := now.Progress[m.ID].Match; match < target {
+			return false, fmt.Errorf("node %d is at %d of %d", m.ID, match, target)
+		}
+		return true, nil
 	})
 	if errors.Is(err, context.DeadlineExceeded) {
 		return refuse(http.StatusConflict, "node %d does not catch up; is it running, with -join? %v", m.ID, err)
@@ -210,8 +213,10 @@ func (n *Node) transfer(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	err := again(r.Context(), func() (bool, error) {
-		lead, _ := g.Leader()
-		return lead == q.To, fmt.Errorf("node %d leads", lead)
+		if lead, _ := g.Leader(); lead != q.To {
+			return false, fmt.Errorf("node %d leads", lead)
+		}
+		return true, nil
 	})
 	if err != nil {
 		return err
