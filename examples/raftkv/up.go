@@ -3,17 +3,21 @@ package main
 import (
 	"bufio"
 	"context"
+	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
 	"io"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"time"
 
+	"github.com/ashlardb/ashlar/examples/raftkv/node"
 	"github.com/ashlardb/ashlar/examples/raftkv/peer"
 )
 
@@ -60,12 +64,51 @@ func up(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 			out.print(fmt.Sprintf("node %d has ended (%v). To start it again:\n    go run . %s\n", id, cmd.ProcessState, strings.Join(flags, " ")))
 		})
 	}
-	out.print(howTo(addrs, *dir))
+	if ready(ctx, addrs) {
+		out.print(howTo(addrs, *dir))
+	}
 	all.Wait()
 	if ctx.Err() != nil {
 		return nil
 	}
 	return errors.Join(failures...)
+}
+
+// ready waits until some node knows a leader of every region: false if ctx ended, or that took too long.
+func ready(ctx context.Context, addrs map[uint64]string) bool {
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	tick := time.NewTicker(50 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		for _, addr := range addrs {
+			if hasLeaders(ctx, addr) {
+				return true
+			}
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return false
+		}
+	}
+}
+
+func hasLeaders(ctx context.Context, addr string) bool {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+addr+"/status", nil)
+	if err != nil {
+		return false
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return false
+	}
+	defer resp.Body.Close()
+	var s node.Status
+	if json.NewDecoder(resp.Body).Decode(&s) != nil {
+		return false
+	}
+	return !slices.ContainsFunc(s.Regions, func(r node.RegionStatus) bool { return r.Leader == 0 })
 }
 
 // howTo is what a new user wants to know.
@@ -77,7 +120,7 @@ func howTo(addrs map[uint64]string, dir string) string {
     curl http://%[4]s/kv/greeting
     curl -L -d '{"key": "greeting", "old": "hello", "new": "hi"}' http://%[4]s/cas
     curl http://%[4]s/status
-    curl http://%[4]s/leader?key=greeting
+    curl 'http://%[4]s/leader?key=greeting'
 
 `, len(addrs), peer.FormatAddrs(addrs), dir, addrs[1])
 }

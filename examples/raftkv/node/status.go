@@ -2,8 +2,10 @@ package node
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"net/http"
+	"strings"
 
 	"github.com/ashlardb/ashlar/examples/raftkv/store"
 	"github.com/ashlardb/ashlar/raftapply"
@@ -50,7 +52,22 @@ func (n *Node) status(w http.ResponseWriter, r *http.Request) error {
 			Restoring: s.Restoring, Removed: s.Removed,
 		})
 	}
-	return reply(w, status)
+	return status.writeTo(w)
+}
+
+// writeTo writes the status as JSON with a line for each region, for people.
+func (s Status) writeTo(w http.ResponseWriter) error {
+	lines := make([]string, len(s.Regions))
+	for i, r := range s.Regions {
+		line, err := json.Marshal(r)
+		if err != nil {
+			return err
+		}
+		lines[i] = string(line)
+	}
+	w.Header().Set("Content-Type", "application/json")
+	_, err := fmt.Fprintf(w, "{\"id\":%d,\"nodes\":%q,\"regions\":[\n%s\n]}\n", s.ID, s.Nodes, strings.Join(lines, ",\n"))
+	return err
 }
 
 // Hash is the body of GET /hash?region=…: two replicas with the same Applied have the same Hash.
