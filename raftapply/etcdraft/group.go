@@ -2,6 +2,11 @@ package etcdraft
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"sync/atomic"
 
 	"go.etcd.io/raft/v3"
 	"go.etcd.io/raft/v3/raftpb"
@@ -59,59 +64,118 @@ type GroupConfig struct {
 }
 
 // Group is a replica of a raft group. All methods may be called from many goroutines.
-type Group struct{}
+type Group struct {
+	// Constant.
+	id        raftapply.RegionID
+	replica   uint64
+	node      *Node
+	config    Config
+	spans     []Span
+	onRestore func(raftapply.ApplyState) error
+	logger    *slog.Logger
+	log       *raftLog
+	machine   *machine
+	ctx       context.Context // ends with the group
+	cancel    context.CancelFunc
+	gone      chan struct{} // closed when the replica was removed
+	done      chan struct{} // closed when the group has ended
 
-// ID returns the group's name, and Replica the replica's in it.
-func (g *Group) ID() raftapply.RegionID { panic("next") }
-func (g *Group) Replica() uint64        { panic("next") }
+	inbox inbox
+	// Written by the group's goroutine, but for busy.
+	lead, term atomic.Uint64
+	removed    atomic.Bool
+	restoring  atomic.Bool // a snapshot is being installed
+	busy       atomic.Bool // a snapshot comes in: set by who receives it, cleared when it is installed or dropped
+	final      atomic.Pointer[error]
+	reading    sync.RWMutex // held for reading by Read's fn, for writing while the data is replaced
 
-// Propose puts a command into the group's log and waits until it is applied here. The error says that it was not, or that
-// it is not known:
-//
-//   - ErrNotLeader, ErrDropped, ErrRemoved, ErrInvalidArgument (no data), ErrStale: it has no effect.
-//   - ErrUnknown, ErrStopped, raftapply.ErrPoisoned, ctx's: it may take effect, now or later.
-//
-// What the state machine found is in Result.Err, not here. data must not be changed any more.
-func (g *Group) Propose(ctx context.Context, data []byte) (raftapply.Result, error) { panic("next") }
-
-// ProposeConfChange changes the members, as Propose does. ErrConfChange if it was refused, also by the state machine, whose
-// reason is matched then.
-func (g *Group) ProposeConfChange(ctx context.Context, cc raftpb.ConfChangeI) (raftapply.Result, error) {
-	panic("next")
+	// Owned by the group's goroutine.
+	raft     *raft.RawNode
+	conf     *raftpb.ConfState // as raft knows it
+	confAt   uint64            // index of the snapshot that conf is at least as new as
+	applying []*raftpb.Entry   // handed over for applying, and not acknowledged to raft
+	unsent   []raftapply.Task  // the end of applying, not yet taken by raftapply
+	pending  []*proposal       // in the log, not yet handed over for applying
+	taken    []*proposal       // by raft, their place not yet known
+	now      work              // what of the inbox is not yet done
+	asking   map[string]*question
+	asked    uint64
+	out      outgoing
+	in       incoming
+	ticks    int
+	err      error          // why the group ends
+	tasks    sync.WaitGroup // goroutines beside it, added to by it only
 }
 
-// ReadIndex asks the leader for an index such that who has applied it has applied all that was acknowledged to anybody
-// before the call. Use it with Read, or WaitApplied. On any replica; it asks again when messages were lost or the leader
-// changes, until ctx ends. ErrNoLeader, ErrStopped, ErrRemoved.
-func (g *Group) ReadIndex(ctx context.Context) (uint64, error) { panic("next") }
+// ID returns the group's name.
+func (g *Group) ID() raftapply.RegionID { return g.id }
 
-// WaitApplied waits until the entry at index is applied here.
-func (g *Group) WaitApplied(ctx context.Context, index uint64) error { panic("next") }
+// Replica returns the replica's name in the group.
+func (g *Group) Replica() uint64 { return g.replica }
+
+// WaitApplied waits until the entry at index is applied here. ErrRestoring, ErrRemoved, ErrStopped.
+func (g *Group) WaitApplied(ctx context.Context, index uint64) error {
+	err := g.node.system.WaitApplied(ctx, g.id, index)
+	switch {
+	case err == nil:
+		return nil
+	case g.final.Load() != nil:
+		return g.stopped()
+	case isGone(err) && g.removed.Load():
+		return ErrRemoved
+	case isGone(err):
+		return ErrRestoring
+	}
+	return err
+}
 
 // Read waits until the entry at index is applied here, and calls fn while no snapshot takes the place of the data: between
 // WaitApplied and a Get of one's own that could happen. index 0 does not wait. ErrRestoring if a snapshot is being installed;
 // another replica can answer. fn should be quick: an install waits for it.
-func (g *Group) Read(ctx context.Context, index uint64, fn func() error) error { panic("next") }
+func (g *Group) Read(ctx context.Context, index uint64, fn func() error) error {
+	if index > 0 {
+		if err := g.WaitApplied(ctx, index); err != nil {
+			return err
+		}
+	}
+	if !g.reading.TryRLock() {
+		return ErrRestoring
+	}
+	defer g.reading.RUnlock()
+	if g.final.Load() != nil { // perhaps in the middle of an install
+		return g.stopped()
+	}
+	return fn()
+}
 
 // Leader returns the replica that leads, as far as is known here, 0 for none; and the term.
-func (g *Group) Leader() (lead, term uint64) { panic("next") }
+func (g *Group) Leader() (lead, term uint64) { return g.lead.Load(), g.term.Load() }
 
-// Campaign stands for election.
-func (g *Group) Campaign() error { panic("next") }
+// Campaign stands for election. It does not wait for it.
+func (g *Group) Campaign() error { return g.ask0(func() { _ = g.raft.Campaign() }) }
 
 // TransferLeader hands the leadership to another replica, if this one leads. It does not wait for it.
-func (g *Group) TransferLeader(to uint64) error { panic("next") }
+func (g *Group) TransferLeader(to uint64) error {
+	return g.ask0(func() { g.raft.TransferLeader(to) })
+}
 
 // ReportUnreachable says that a message to a replica was lost for sure.
-func (g *Group) ReportUnreachable(replica uint64) error { panic("next") }
+func (g *Group) ReportUnreachable(replica uint64) error {
+	return g.ask0(func() { g.raft.ReportUnreachable(replica) })
+}
 
-// Truncate deletes the log's entries up to index, as far as they are applied. A replica that needs them gets a snapshot.
-func (g *Group) Truncate(ctx context.Context, index uint64) error { panic("next") }
+// ask0 leaves something to do for which nobody waits.
+func (g *Group) ask0(do func()) error {
+	if !g.inbox.put(call{do, func() {}}, false) {
+		return g.stopped()
+	}
+	return nil
+}
 
 // Status is how a replica stands.
 type Status struct {
 	raft.Status // raft's; Progress and Config of the leader
-	// ConfState is the members, as of Applied.
+	// ConfState is the members, as raft knows them.
 	ConfState *raftpb.ConfState
 	// FirstIndex and LastIndex are the log's, on disk.
 	FirstIndex, LastIndex uint64
@@ -126,16 +190,130 @@ type Status struct {
 }
 
 // Status returns how the replica stands; of a stopped group only what does not need raft.
-func (g *Group) Status() Status { panic("next") }
+func (g *Group) Status() Status {
+	var s Status
+	known := make(chan struct{})
+	g.postOr(func() {
+		s.Status, s.ConfState = g.raft.Status(), g.conf
+		close(known)
+	}, func() {
+		s.ID = g.replica
+		close(known)
+	})
+	<-known
+	cut, last := g.log.bounds()
+	s.FirstIndex, s.LastIndex = cut.index+1, last.index
+	// Of a group that is not with raftapply they are zero.
+	s.Apply, _ = g.node.system.State(g.id)
+	s.Lag, _ = g.node.system.AppliedLag(g.id)
+	s.Removed, s.Restoring = g.removed.Load(), g.restoring.Load()
+	return s
+}
 
 // Removed is closed when an entry was applied that takes the replica out of its group. The replica goes on voting, so that
 // the others can find a leader, until Close; then Node.Wipe.
-func (g *Group) Removed() <-chan struct{} { panic("next") }
+func (g *Group) Removed() <-chan struct{} { return g.gone }
 
-// Done is closed when the group has stopped; then Err says why: ErrStopped after Close, or it matches also what failed.
-func (g *Group) Done() <-chan struct{} { panic("next") }
-func (g *Group) Err() error            { panic("next") }
+// Done is closed when the group has stopped.
+func (g *Group) Done() <-chan struct{} { return g.done }
+
+// Err says why the group stops or has stopped: ErrStopped after Close, else it matches also what failed. nil while it runs.
+func (g *Group) Err() error {
+	if g.final.Load() == nil {
+		return nil
+	}
+	return g.stopped()
+}
+
+// stopped is for who finds the inbox closed.
+func (g *Group) stopped() error {
+	if err := g.final.Load(); err != nil {
+		return *err
+	}
+	return ErrStopped
+}
 
 // Close stops the replica; it stays in the database. Proposals that wait get ErrStopped. A closed group may be started
-// again.
-func (g *Group) Close(ctx context.Context) error { panic("next") }
+// again. If ctx ends first, the group goes on stopping.
+func (g *Group) Close(ctx context.Context) error {
+	g.post(func() {
+		if g.err == nil {
+			g.err = ErrStopped
+		}
+	})
+	select {
+	case <-g.done:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// checkMessage refuses what no peer sends, and raft would panic on.
+func (g *Group) checkMessage(m *raftpb.Message) error {
+	bad := func(format string, args ...any) error {
+		return fmt.Errorf("%w: group %d: "+format, append([]any{ErrBadMessage, g.id}, args...)...)
+	}
+	switch {
+	case m == nil:
+		return bad("none at all")
+	case m.GetTo() != g.replica:
+		return bad("a %v to replica %d; this is %d", m.GetType(), m.GetTo(), g.replica)
+	case m.GetFrom() == raft.None, m.GetFrom() == g.replica, raft.IsLocalMsgTarget(m.GetFrom()):
+		return bad("a %v from %d", m.GetType(), m.GetFrom())
+	case raft.IsLocalMsg(m.GetType()), m.GetType() == raftpb.MsgProp:
+		return bad("a %v from another replica", m.GetType())
+	case m.GetType() == raftpb.MsgReadIndex && len(m.GetEntries()) != 1:
+		return bad("a %v with %d contexts", m.GetType(), len(m.GetEntries()))
+	}
+	if m.GetType() != raftpb.MsgApp {
+		return nil
+	}
+	before := entryID{m.GetIndex(), m.GetLogTerm()}
+	for _, e := range m.GetEntries() {
+		if e.GetIndex() != before.index+1 || e.GetTerm() < before.term || e.GetTerm() > m.GetTerm() {
+			return bad("entry %d of term %d follows %v in a message of term %d", e.GetIndex(), e.GetTerm(), before, m.GetTerm())
+		}
+		before = entryID{e.GetIndex(), e.GetTerm()}
+	}
+	return nil
+}
+
+// withDefaults fills in the defaults and checks.
+func (c Config) withDefaults(mostPending raftapply.Size) (Config, error) {
+	or := func(v *uint64, d uint64) {
+		if *v == 0 {
+			*v = d
+		}
+	}
+	orInt := func(v *int, d int) {
+		if *v == 0 {
+			*v = d
+		}
+	}
+	orInt(&c.ElectionTick, 10)
+	orInt(&c.HeartbeatTick, 1)
+	orInt(&c.MaxInflightMsgs, 256)
+	or(&c.MaxSizePerMsg, 1<<20)
+	or(&c.MaxCommittedSizePerReady, 16<<20)
+	or(&c.MaxUncommittedEntriesSize, 64<<20)
+	or(&c.LogEntries, 10000)
+	var errs []error
+	if c.HeartbeatTick < 0 || c.ElectionTick <= c.HeartbeatTick {
+		errs = append(errs, invalid("ElectionTick is %d, HeartbeatTick %d: want more, and at least 1", c.ElectionTick, c.HeartbeatTick))
+	}
+	if c.MaxInflightMsgs < 0 {
+		errs = append(errs, invalid("MaxInflightMsgs is %d: want 1 or more", c.MaxInflightMsgs))
+	}
+	if c.MaxInflightBytes > 0 && c.MaxInflightBytes < c.MaxSizePerMsg {
+		errs = append(errs, invalid("MaxInflightBytes is %d: want MaxSizePerMsg, %d, or more", c.MaxInflightBytes, c.MaxSizePerMsg))
+	}
+	if c.MaxCommittedSizePerReady >= uint64(mostPending) {
+		errs = append(errs, invalid("MaxCommittedSizePerReady is %d: want less than raftapply's MaxPendingBytes, %v",
+			c.MaxCommittedSizePerReady, mostPending))
+	}
+	if c.NoCheckQuorum && c.ReadOnlyOption == raft.ReadOnlyLeaseBased {
+		errs = append(errs, invalid("ReadOnlyLeaseBased needs CheckQuorum"))
+	}
+	return c, errors.Join(errs...)
+}

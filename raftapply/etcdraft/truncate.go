@@ -1,0 +1,84 @@
+package etcdraft
+
+import (
+	"context"
+
+	"go.etcd.io/raft/v3"
+	"go.etcd.io/raft/v3/tracker"
+)
+
+// Of the log only what is applied is deleted, as raft has heard it: raft reads applied+1 and on. It is in the database, and
+// since the deletion comes later in the same write-ahead log, no crash leaves the deletion and not what was applied.
+
+// follower is what a leader knows of a replica.
+type follower struct {
+	match uint64 // it has the log up to here
+	live  bool
+}
+
+// cutRule says up to which entry the log is to be deleted, 0 for not. It keeps as many as keep, and begins when there are
+// twice as many, so that it is done rarely. What a live follower has not got is kept, up to four times keep: then it gets a
+// snapshot.
+func cutRule(cut, applied, keep uint64, followers []follower) uint64 {
+	if applied < cut+2*keep {
+		return 0
+	}
+	to := applied - keep
+	for _, f := range followers {
+		if f.live && f.match < to && applied-f.match <= 4*keep {
+			to = f.match
+		}
+	}
+	if to <= cut {
+		return 0
+	}
+	return to
+}
+
+// cutOld deletes what cutRule says.
+func (g *Group) cutOld() {
+	status := g.raft.BasicStatus()
+	var followers []follower
+	if status.RaftState == raft.StateLeader {
+		g.raft.WithProgress(func(id uint64, _ raft.ProgressType, p tracker.Progress) {
+			if p.State == tracker.StateSnapshot {
+				p.Match = p.PendingSnapshot // it has it when the snapshot is installed
+			}
+			if id != g.replica {
+				followers = append(followers, follower{p.Match, p.RecentActive})
+			}
+		})
+	}
+	cut, _ := g.log.bounds()
+	if to := cutRule(cut.index, status.Applied, g.config.LogEntries, followers); to > 0 {
+		g.cutTo(to, func() {})
+	}
+}
+
+// cutTo deletes the log's entries up to index, which raft knows to be applied, and calls done.
+func (g *Group) cutTo(index uint64, done func()) {
+	cut, last := g.log.bounds()
+	if index = min(index, g.raft.BasicStatus().Applied, last.index); index <= cut.index || g.in.restores {
+		done()
+		return
+	}
+	term, err := g.log.Term(index)
+	if err != nil {
+		g.fail(err)
+		done()
+		return
+	}
+	g.node.appender.add(appendJob{g: g, cut: entryID{index, term}, done: done})
+}
+
+// Truncate deletes the log's entries up to index, as far as they are applied. A replica that needs them gets a snapshot.
+func (g *Group) Truncate(ctx context.Context, index uint64) error {
+	done := make(chan error, 1)
+	g.postOr(func() { g.cutTo(index, func() { done <- nil }) }, func() { done <- g.stopped() })
+	select {
+	case err := <-done:
+		return err
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
