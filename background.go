@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"math"
 	"syscall"
 	"time"
 )
@@ -188,20 +187,22 @@ func (d *DB) Resume(ctx context.Context) error {
 		return nil
 	}
 	// Nobody writes while an error stands. Memtables are switched with the queue to itself, then flushed, so that the log
-	// that failed is not needed any more.
+	// that failed is not needed any more. They may hold writes that failed, of a group whose sync did: these are beyond
+	// what is visible, and stay out of the tables. (A read caught between taking its memtables and its number for all of
+	// that time may see one.)
 	err := d.writes.Exclusive(func() error {
 		if d.closed.Load() {
 			return ErrClosed
 		}
 		if !d.wals.CurrentEmpty() || d.preparedLog() < d.wals.Current() {
 			// What is prepared is in a log that may have failed.
-			if err := d.newLog(d.preparedBefore(math.MaxUint64)); err != nil {
+			if _, err := d.startLog(d.preparedTransactions()); err != nil {
 				return err
 			}
 		}
 		for _, cf := range d.ColumnFamilies() {
 			if !cf.mem.Empty() {
-				if err := d.switchMemtable(cf, 0); err != nil {
+				if err := d.rotate(cf, 0); err != nil {
 					return err
 				}
 			}

@@ -29,9 +29,9 @@ type ColumnFamily struct {
 	dropped atomic.Bool // stored under db.mu
 
 	// mem is the tree's memtable that takes writes. Owned by the write leader, who alone changes it (with db.mu held).
-	mem  *lsm.Mem
-	hint memtable.Hint // of inserts that the leader does
-	full bool          // in db.full
+	mem     *lsm.Mem
+	hint    memtable.Hint // of inserts that the leader does
+	touched bool          // in db.touched
 
 	// Guarded by db.mu.
 	flushing   bool

@@ -64,6 +64,8 @@ func newCrashLife(seed uint64, deeds, most int) *crashLife {
 	l.opts.Table.FormatVersion = []int{0, 2, 4, 6, 7}[rng.IntN(5)]
 	l.opts.NoDynamicLevelBytes = rng.IntN(2) == 0
 	l.opts.NoConcurrentMemtableWrite = rng.IntN(4) == 0
+	l.opts.ManualWALFlush = rng.IntN(4) == 0
+	l.opts.WALMapped = []MappedWAL{MappedWALOff, MappedWALOn}[rng.IntN(2)]
 	if rng.IntN(3) == 0 {
 		l.opts.MaxTotalWALSize = 100 << 10
 	}
@@ -96,7 +98,7 @@ func (l *crashLife) run() error {
 	fs := faultfs.Wrap(m)
 	fs.OnCall = func(c faultfs.Call) {
 		switch c.Op {
-		case faultfs.Create, faultfs.Write, faultfs.Rename, faultfs.Remove, faultfs.Truncate:
+		case faultfs.Create, faultfs.Write, faultfs.Rename, faultfs.Remove, faultfs.Truncate, faultfs.Store:
 			l.crashNow(m, fmt.Sprintf("before %s %s", c.Op, c.Name), l.other)
 		}
 	}

@@ -172,7 +172,12 @@ func (c *chronicle) flush(db *DB) error {
 
 func (c *chronicle) syncWAL(db *DB) error {
 	since := c.now()
-	err := db.SyncWAL(context.Background())
+	err := error(nil)
+	if db.opts.ManualWALFlush {
+		err = db.FlushWAL(true)
+	} else {
+		err = db.SyncWAL(context.Background())
+	}
 	if err == nil {
 		c.synced(since, false)
 	}

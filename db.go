@@ -64,12 +64,15 @@ type DB struct {
 	lastSeq    kv.Seq // last number given out
 	header     [batch.HeaderSize]byte
 	parts      [][]byte
-	full       []*ColumnFamily // whose memtable is to be switched
+	touched    []*ColumnFamily // written to since the leader last looked whether their memtables are full
 	checks     groupChecks     // what the checks of a group are to know of its works before
 	lastGroup  int             // bytes of the last group, which pay for the next one's delay
 	groupNeeds int             // memtable bytes that the members of the group being formed need
 	spread     bool            // the group inserts in parallel; members read it after the leader woke them
 	creating   *Comparator     // the order of the family that is being made
+
+	// Owned by the one who publishes (package writegroup), and by the leader when nothing is left to be published.
+	accepted wal.Mark // what is published ends there in the current log
 
 	// Guarded by mu. cond tells of every change that someone may wait for.
 	mu          sync.Mutex
@@ -170,7 +173,8 @@ func (d *DB) applyEdits(edits []*manifest.Edit, install func([]*manifest.Version
 	return d.setBackgroundError(reasonManifest, during(err, "write the manifest"))
 }
 
-// SyncWAL makes every write that has returned survive a power cut, those without the log excepted.
+// SyncWAL makes every write that has returned survive a power cut, those without the log excepted. With ManualWALFlush
+// these are the writes that have left memory: FlushWAL(true) is for all of them.
 func (d *DB) SyncWAL(ctx context.Context) error {
 	if err := d.writable(); err != nil {
 		return err
@@ -188,12 +192,25 @@ func (d *DB) SyncWAL(ctx context.Context) error {
 	return nil
 }
 
-// FlushWAL hands what is written to the operating system, which each write does by itself, and with sync is SyncWAL.
+// FlushWAL hands what ManualWALFlush left in memory to the operating system, and with sync goes on with SyncWAL. Without
+// that option each write does the first by itself.
 func (d *DB) FlushWAL(sync bool) error {
-	if sync {
-		return d.SyncWAL(context.Background())
+	err := d.writable()
+	if err == nil && d.opts.ManualWALFlush {
+		err = d.exclusive(d.flushLog)
 	}
-	return d.writable()
+	if err != nil || !sync {
+		return err
+	}
+	return d.SyncWAL(context.Background())
+}
+
+// flushLog writes what the log has in memory. Only the leader calls it.
+func (d *DB) flushLog() error {
+	if err := d.wals.Flush(); err != nil {
+		return d.setBackgroundError(reasonLog, during(err, "write the log"))
+	}
+	return nil
 }
 
 // Close ends the use of the database: calls in flight are waited for, background work is stopped, and writes that are in
@@ -217,7 +234,10 @@ func (d *DB) Close() error {
 		for _, cf := range d.ColumnFamilies() {
 			unlogged = unlogged || cf.unlogged()
 		}
-		return nil
+		if d.broken() != nil {
+			return nil // and perhaps it is the log
+		}
+		return during(d.wals.Flush(), "write the log")
 	})
 	if unlogged {
 		if broken := d.broken(); broken != nil {

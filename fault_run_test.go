@@ -25,7 +25,8 @@ type faultRun struct {
 	story *chronicle
 	rng   *rand.Rand
 	// dead says that the disk stays dead. Otherwise only one call fails, and Resume has to help.
-	dead bool
+	dead   bool
+	mapped MappedWAL
 	// gaveUp is set when Open failed, or Resume on a dead disk: what failed may then come back from the log.
 	gaveUp bool
 }
@@ -33,6 +34,12 @@ type faultRun struct {
 func newFaultRun(dead bool) *faultRun {
 	m := vfs.NewMem()
 	return &faultRun{mem: m, fs: faultfs.Wrap(m), story: newChronicle(), rng: rand.New(rand.NewPCG(7, 7)), dead: dead}
+}
+
+func (r *faultRun) options(fs vfs.FS) *Options {
+	o := memOptions(fs)
+	o.WALMapped = r.mapped
+	return o
 }
 
 // step does something that may fail, and after a failure looks at what is seen and resumes. It says whether to go on.
@@ -88,7 +95,7 @@ func (r *faultRun) seen(db *DB) error {
 func (r *faultRun) live() error {
 	opened := false
 	for range 2 {
-		db, err := Open("db", memOptions(r.fs))
+		db, err := Open("db", r.options(r.fs))
 		if err != nil {
 			if !r.fs.Fired() {
 				return err
@@ -186,7 +193,7 @@ func (r *faultRun) after(seed uint64) error {
 		{"power cut", r.mem.Crash(rand.New(rand.NewPCG(seed, 0))), false},
 		{"opened again", r.mem, true},
 	} {
-		db, err := Open("db", memOptions(c.fs))
+		db, err := Open("db", r.options(c.fs))
 		if err != nil {
 			return fmt.Errorf("%s: %w", c.name, err)
 		}
@@ -207,20 +214,23 @@ func (r *faultRun) after(seed uint64) error {
 // faultsAt runs lives in which the n-th, and each step-th after it, call that arm makes fail does, until one passes
 // through.
 func faultsAt(t *testing.T, dead bool, arm func(fs *faultfs.FS, n int)) {
-	first, step := faultStep()
-	runs := 0
-	for n := first; ; n += step {
-		r := newFaultRun(dead)
-		arm(r.fs, n)
-		require.NoError(t, r.live(), "call %d", n)
-		fired := r.fs.Fired()
-		require.NoError(t, r.after(uint64(n)), "call %d", n)
-		runs++
-		if !fired {
-			break
+	for _, mapped := range []MappedWAL{MappedWALOff, MappedWALOn} {
+		first, step := faultStep()
+		runs := 0
+		for n := first; ; n += step {
+			r := newFaultRun(dead)
+			r.mapped = mapped
+			arm(r.fs, n)
+			require.NoError(t, r.live(), "mapped %d, call %d", mapped, n)
+			fired := r.fs.Fired()
+			require.NoError(t, r.after(uint64(n)), "mapped %d, call %d", mapped, n)
+			runs++
+			if !fired {
+				break
+			}
 		}
+		t.Logf("%d runs", runs)
 	}
-	t.Logf("%d runs", runs)
 }
 
 // faultStep spreads the runs of the short form over the whole life; together the runs of some days try every call.
@@ -252,6 +262,7 @@ func TestAnyCallMayBeDoneAndYetFail(t *testing.T) {
 func TestAnyWriteMayBeDoneInPart(t *testing.T) {
 	faultsAt(t, false, func(fs *faultfs.FS, n int) {
 		fs.AddRule(faultfs.Rule{Op: faultfs.Write, Pattern: "*", After: n - 1, Times: 1, Partial: true})
+		fs.AddRule(faultfs.Rule{Op: faultfs.Store, Pattern: "*", After: n - 1, Times: 1, Partial: true})
 	})
 }
 
@@ -275,6 +286,7 @@ func faultStorm(seed uint64) error {
 	var mu sync.Mutex
 	calls, faults := 0, rand.New(rand.NewPCG(seed, 1))
 	odds := []float64{0.002, 0.01, 0.05}[r.rng.IntN(3)]
+	r.mapped = []MappedWAL{MappedWALOff, MappedWALOn}[r.rng.IntN(2)]
 	on := false
 	r.fs.OnCall = func(c faultfs.Call) {
 		mu.Lock()
@@ -283,11 +295,11 @@ func faultStorm(seed uint64) error {
 		if calls++; on && c.Op != faultfs.Read && c.Op != faultfs.Stat && faults.Float64() < odds {
 			r.fs.AddRule(faultfs.Rule{
 				Op: c.Op, Pattern: "*", Times: 1,
-				Late: faults.IntN(3) == 0, Partial: c.Op == faultfs.Write && faults.IntN(3) == 0,
+				Late: faults.IntN(3) == 0, Partial: (c.Op == faultfs.Write || c.Op == faultfs.Store) && faults.IntN(3) == 0,
 			})
 		}
 	}
-	db, err := Open("db", memOptions(r.fs))
+	db, err := Open("db", r.options(r.fs))
 	if err != nil {
 		return err
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/ashlardb/ashlar/compaction"
 	"github.com/ashlardb/ashlar/internal/kv"
+	"github.com/ashlardb/ashlar/internal/tombstone"
 	"github.com/ashlardb/ashlar/lsm"
 	"github.com/ashlardb/ashlar/manifest"
 )
@@ -89,6 +90,10 @@ func (d *DB) runFlush(jobs []flushJob, all bool) (files []*manifest.File, err er
 			return nil, err
 		}
 	}
+	last := kv.MaxSeq
+	if all {
+		last = d.visibleSeq() // Resume says why
+	}
 	known := false // to the manifest, whose affair the files then are
 	defer func() {
 		if err != nil && !known {
@@ -102,7 +107,7 @@ func (d *DB) runFlush(jobs []flushJob, all bool) (files []*manifest.File, err er
 	for _, job := range jobs {
 		var f *manifest.File
 		if len(job.mems) > 0 {
-			if f, err = d.writeLevel0(d.ctx, job.cf, job.mems, d.snapshots.list()); err != nil {
+			if f, err = d.writeLevel0(d.ctx, job.cf, job.mems, d.snapshots.list(), last); err != nil {
 				return files, err
 			}
 		}
@@ -129,6 +134,22 @@ func (d *DB) runFlush(jobs []flushJob, all bool) (files []*manifest.File, err er
 		return files, during(err, "write the manifest")
 	}
 	return files, d.dropLogs()
+}
+
+// published shows, from the first entry on, those up to a sequence number.
+type published struct {
+	kv.Iterator
+	last kv.Seq
+}
+
+func (p *published) First() *kv.Entry { return p.skip(p.Iterator.First()) }
+func (p *published) Next() *kv.Entry  { return p.skip(p.Iterator.Next()) }
+
+func (p *published) skip(e *kv.Entry) *kv.Entry {
+	for e != nil && e.Key.Seq() > p.last {
+		e = p.Iterator.Next()
+	}
+	return e
 }
 
 // flushEdits says what the manifest is to know once the files of jobs take the place of their memtables.
@@ -165,12 +186,23 @@ func (d *DB) flushEdits(jobs []flushJob, files []*manifest.File) ([]*manifest.Ed
 }
 
 // writeLevel0 writes memtables, newest first, to one table, synced and with its name safe. It returns nil if nothing is
-// left to be written.
-func (d *DB) writeLevel0(ctx context.Context, cf *ColumnFamily, mems []*lsm.Mem, snapshots []kv.Seq) (*manifest.File, error) {
+// left to be written. What has a number beyond last is left out.
+func (d *DB) writeLevel0(ctx context.Context, cf *ColumnFamily, mems []*lsm.Mem, snapshots []kv.Seq, last kv.Seq) (*manifest.File, error) {
 	f := compaction.Flush{OldestAncestorTime: d.now()}
 	for _, m := range mems {
-		f.Inputs = append(f.Inputs, m.NewIter())
+		var it kv.Iterator = m.NewIter()
+		if last < kv.MaxSeq {
+			it = &published{it, last}
+		}
+		f.Inputs = append(f.Inputs, it)
 		f.Tombstones = m.AppendTombstones(f.Tombstones)
+	}
+	if last < kv.MaxSeq {
+		for i, l := range f.Tombstones {
+			f.Tombstones[i] = tombstone.New(cf.opts.Comparator, slices.DeleteFunc(slices.Clone(l.All()), func(t tombstone.Tombstone) bool {
+				return t.Seq > last
+			}))
+		}
 	}
 	res, err := compaction.RunFlush(ctx, f, d.env(cf, 0, false, snapshots))
 	if err == nil {

@@ -59,6 +59,10 @@ func child(t *testing.T, what, dir string, env ...string) (cmd *exec.Cmd, out *b
 func killOptions() *Options {
 	o := memOptions(nil)
 	o.FS = nil
+	o.WALMapped = MappedWALOff
+	if os.Getenv("ASHLAR_MAPPED") != "" {
+		o.WALMapped = MappedWALOn
+	}
 	return o
 }
 
@@ -117,7 +121,16 @@ func writeUntilKilled(dir string, seed uint64, round int) error {
 	return <-failed
 }
 
-func TestAKilledProcessLosesNoWriteThatReturned(t *testing.T) {
+func TestAKilledProcessLosesNoWriteThatReturned(t *testing.T) { killAndReopen(t) }
+
+// The same with a mapped log. What it leaves is opened in every mode, and by RocksDB.
+func TestAKilledProcessLosesNothingOfAMappedLog(t *testing.T) {
+	t.Setenv("ASHLAR_MAPPED", "1")
+	killAndReopen(t)
+}
+
+func killAndReopen(t *testing.T) {
+	mapped := os.Getenv("ASHLAR_MAPPED") != ""
 	rounds := 3
 	if longRun() {
 		rounds = 100
@@ -161,6 +174,9 @@ func TestAKilledProcessLosesNoWriteThatReturned(t *testing.T) {
 				story.deeds = append(story.deeds, d)
 			}
 		}
+		if mapped {
+			openCopies(t, dir, where, story)
+		}
 		db, err := Open(dir, killOptions())
 		require.NoError(t, err, where)
 		story, err = story.judge(db, 10, 10, true)
@@ -169,6 +185,30 @@ func TestAKilledProcessLosesNoWriteThatReturned(t *testing.T) {
 		story.clock = 10
 	}
 	t.Logf("%d rounds, %d writes had returned, seed %d", rounds, writes, seed)
+}
+
+// openCopies opens copies of what a killed process left.
+func openCopies(t *testing.T, dir, where string, story *chronicle) {
+	t.Helper()
+	var content map[string]string
+	for _, mode := range []WALRecoveryMode{TolerateCorruptedTailRecords, AbsoluteConsistency, PointInTimeRecovery, SkipAnyCorruptedRecords} {
+		o := killOptions()
+		o.WALRecoveryMode = mode
+		to := t.TempDir()
+		copyDir(t, dir, to)
+		db, err := Open(to, o)
+		require.NoError(t, err, "%s, %v", where, mode)
+		_, err = story.judge(db, 10, 10, true)
+		require.NoError(t, err, "%s, %v", where, mode)
+		content, err = contentOf(db.family)
+		require.NoError(t, err)
+		require.NoError(t, db.Close())
+	}
+	if needTools(t) {
+		to := t.TempDir()
+		copyDir(t, dir, to)
+		require.Len(t, ldbScan(t, to, DefaultColumnFamilyName), len(content), where)
+	}
 }
 
 // cockroachdb and badger have had databases that a killed reader left in need of repair (bug bank 106).

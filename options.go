@@ -85,9 +85,25 @@ const (
 	BlockCacheTier
 )
 
+// MappedWAL says how logs are written.
+type MappedWAL uint8
+
+const (
+	// DefaultMappedWAL is MappedWALOn on the operating system's file system where that is known to be safe: ext4 and XFS on
+	// Linux. Elsewhere it is MappedWALOff.
+	DefaultMappedWAL MappedWAL = iota
+	// MappedWALOff writes each group's record with one write(2).
+	MappedWALOff
+	// MappedWALOn takes room for a log in advance, and copies records into its memory. What has returned survives a killed
+	// process as with write(2). The file is longer than its records until the log is ended. Where a file system cannot do
+	// that, or has no room left, and after an error of the mapping, logs are written with write(2).
+	MappedWALOn
+)
+
 // WriteOptions say how a write is done. Nil means all false.
 type WriteOptions struct {
-	// Sync returns only after the write would survive a power cut. Without it the write survives a killed process.
+	// Sync returns only after the write would survive a power cut. Without it the write survives a killed process, unless
+	// Options.ManualWALFlush is set.
 	Sync bool
 	// DisableWAL keeps the write out of the log: until its memtable is flushed, a crash loses it. Not with Sync.
 	DisableWAL bool
@@ -151,6 +167,11 @@ type Options struct {
 	WALDir string
 	// WALRecoveryMode says what a damaged log does to Open. PointInTimeRecovery.
 	WALRecoveryMode WALRecoveryMode
+	// ManualWALFlush leaves what goes to the log in memory until FlushWAL, a write with Sync, the start of a new log, or a
+	// mebibyte of it. A killed process loses it; what is left is a prefix of the writes.
+	ManualWALFlush bool
+	// WALMapped has logs written through memory, without a system call for each write.
+	WALMapped MappedWAL
 	// NoConcurrentMemtableWrite makes a group's leader insert for all its members.
 	NoConcurrentMemtableWrite bool
 	// MaxWriteBatchGroupSize bounds the bytes of a write group. 1 MiB.
@@ -326,6 +347,9 @@ func (o *Options) Validate() error {
 	}
 	if o.WALRecoveryMode > SkipAnyCorruptedRecords {
 		bad("WALRecoveryMode is %d", o.WALRecoveryMode)
+	}
+	if o.WALMapped > MappedWALOn {
+		bad("WALMapped is %d", o.WALMapped)
 	}
 	errs = append(errs, o.ColumnFamilyOptions.validate("default"))
 	for name, c := range o.ColumnFamilies {

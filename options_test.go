@@ -19,13 +19,14 @@ import (
 // or to one place on the disk.
 var unstored = map[string]bool{
 	"ColumnFamilies": true, "ErrorIfMissing": true, "ErrorIfExists": true, "WALDir": true, "BlockCache": true, "FS": true,
-	"Logger": true, "Listener": true, "TrackHandles": true,
+	"Logger": true, "Listener": true, "TrackHandles": true, "WALMapped": true,
 }
 
 // legal are values for every other option. A number stands for both ends and something between.
 var legal = map[string][]any{
 	"MaxBackgroundJobs": {1, 2, 64}, "MaxOpenFiles": {-1, 1, 100000}, "MaxTotalWALSize": {uint64(1), uint64(1 << 40), uint64(NoLimit)},
 	"WALRecoveryMode":           {TolerateCorruptedTailRecords, AbsoluteConsistency, PointInTimeRecovery, SkipAnyCorruptedRecords},
+	"ManualWALFlush":            {true, false},
 	"NoConcurrentMemtableWrite": {true, false}, "MaxWriteBatchGroupSize": {uint64(1), uint64(NoLimit)},
 	"DelayedWriteRate": {uint64(1), uint64(16 << 30)},
 
@@ -113,14 +114,14 @@ func TestEveryOptionComesBack(t *testing.T) {
 }
 
 func TestWrongOptionsAreAllTold(t *testing.T) {
-	o := &Options{ErrorIfExists: true, ErrorIfMissing: true, MaxBackgroundJobs: -1, MaxOpenFiles: -2, WALRecoveryMode: 9}
+	o := &Options{ErrorIfExists: true, ErrorIfMissing: true, MaxBackgroundJobs: -1, MaxOpenFiles: -2, WALRecoveryMode: 9, WALMapped: 9}
 	o.NumLevels, o.WriteBufferSize, o.MaxBytesForLevelMultiplier = 8, 1<<40, 0.5
 	o.Table.FormatVersion, o.Table.BlockSize, o.Table.Checksum, o.Compression = 8, -1, 99, 99
 	o.ColumnFamilies = map[string]*ColumnFamilyOptions{"x": {NumLevels: 1, Comparator: &Comparator{}}, "y": nil}
 	err := o.Validate()
 	require.ErrorIs(t, err, ErrInvalidArgument)
 	for _, text := range []string{
-		"ErrorIfExists", "MaxBackgroundJobs", "MaxOpenFiles", "WALRecoveryMode", "NumLevels is 8", "WriteBufferSize",
+		"ErrorIfExists", "MaxBackgroundJobs", "MaxOpenFiles", "WALRecoveryMode", "WALMapped", "NumLevels is 8", "WriteBufferSize",
 		"MaxBytesForLevelMultiplier", "FormatVersion", "BlockSize", "Checksum", "compression", `"x": NumLevels is 1`, `"x": Comparator`,
 	} {
 		require.ErrorContains(t, err, text)

@@ -11,8 +11,13 @@ import (
 	"github.com/ashlardb/ashlar/lsm"
 	"github.com/ashlardb/ashlar/manifest"
 	"github.com/ashlardb/ashlar/memtable"
+	"github.com/ashlardb/ashlar/vfs"
 	"github.com/ashlardb/ashlar/wal"
 )
+
+// mappedWindow is how much of a log is mapped at a time: enough that making another one does not count, few enough that
+// databases with little in them do not take much of the disk.
+const mappedWindow = 16 << 20
 
 // recovery replays the logs into memtables and these into tables of level 0. The edits are kept until everything is
 // replayed and then applied as one: a crash before leaves the old manifest and the logs, and the next Open does it again.
@@ -232,7 +237,7 @@ func (r *recovery) insert(cf *ColumnFamily, num uint64, op batch.Record, seq kv.
 // flush writes a family's memtable to a table of level 0.
 func (r *recovery) flush(cf *ColumnFamily) error {
 	m := r.mems[cf]
-	f, err := r.d.writeLevel0(r.d.ctx, cf, []*lsm.Mem{m}, nil)
+	f, err := r.d.writeLevel0(r.d.ctx, cf, []*lsm.Mem{m}, nil, kv.MaxSeq)
 	if err != nil {
 		return during(err, "flush column family %q", cf.name)
 	}
@@ -256,11 +261,14 @@ func (r *recovery) edit(cf *ColumnFamily) *manifest.Edit {
 func (r *recovery) install(found wal.Recovered) error {
 	d := r.d
 	d.wals = wal.NewSet(d.fs, d.walDir, found.Last)
-	if err := d.newLog(d.preparedTransactions()); err != nil {
+	if d.opts.WALMapped == MappedWALOn || d.opts.WALMapped == DefaultMappedWAL && vfs.MapsSafely(d.fs, d.walDir) {
+		d.wals.Window = int64(min(d.opts.WriteBufferSize, mappedWindow))
+	}
+	log, err := d.startLog(d.preparedTransactions())
+	if err != nil {
 		return err
 	}
 	d.visible.Store(uint64(d.lastSeq))
-	log := d.wals.Current()
 	families := d.ColumnFamilies()
 	var edits []*manifest.Edit
 	for _, cf := range families {

@@ -67,8 +67,9 @@ func (c *commit) record() (records uint32, takes kv.Seq, body []byte) {
 	return c.batch.count, kv.Seq(c.batch.count), batch.Body(c.batch.data)
 }
 
-// logged notes what the works of a group have prepared, committed and rolled back, now that the log says so.
-func (d *DB) logged(g *writegroup.Group[*commit]) {
+// endPhases notes what the works of a group have prepared, committed and rolled back. The group is being published, so
+// the log in which it stands, and the memtables that it is in, are still the current ones.
+func (d *DB) endPhases(g *writegroup.Group[*commit]) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for i, c := range g.Works() {
@@ -137,44 +138,30 @@ func (d *DB) preparedBefore(number uint64) (all []*preparedWrites) {
 	return all
 }
 
-// carryPrepared begins a new log for what is prepared in logs up to number, if there is any. Only the leader calls it.
+// carryPrepared begins a new log for what is prepared in logs up to number, if there is any. It waits for writes that are
+// being synced; if they fail it does too. Only the leader calls it.
 func (d *DB) carryPrepared(number uint64) error {
 	if !d.twoPhase || number >= d.wals.Current() {
 		return nil
+	}
+	if err := d.settle(); err != nil {
+		return err
 	}
 	carried := d.preparedBefore(number + 1)
 	if len(carried) == 0 {
 		return nil
 	}
-	if err := d.newLog(carried); err != nil {
+	if _, err := d.startLog(carried); err != nil {
 		return d.setBackgroundError(reasonLog, err)
 	}
 	return nil
 }
 
-// newLog begins a new log, which takes over what is given. Only the leader calls it, and Open.
-func (d *DB) newLog(carried []*preparedWrites) error {
-	log := d.versions.NewFileNum()
-	var recs [][]byte
-	for _, p := range carried {
-		rec := batch.AppendRollback(batch.Init(nil), p.name)
-		rec = appendPrepare(rec, p)
-		d.lastSeq++
-		batch.SetHeader(rec, d.lastSeq+1, p.batch.count)
-		recs = append(recs, rec)
-	}
-	if err := d.wals.Create(log, recs...); err != nil {
-		return during(err, "start log %d", log)
-	}
-	if len(recs) > 0 {
-		d.wals.SetLastSeq(d.lastSeq)
-	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	for _, p := range carried {
-		p.log = log
-	}
-	return nil
+// carriedRecord is what a new log says of p: that it is rolled back, as older logs have it, and prepared.
+func carriedRecord(p *preparedWrites, seq kv.Seq) []byte {
+	rec := appendPrepare(batch.AppendRollback(batch.Init(nil), p.name), p)
+	batch.SetHeader(rec, seq, p.batch.count)
+	return rec
 }
 
 func appendPrepare(dst []byte, p *preparedWrites) []byte {

@@ -11,6 +11,7 @@ import (
 	"github.com/ashlardb/ashlar/internal/kv"
 	"github.com/ashlardb/ashlar/internal/txnbridge"
 	"github.com/ashlardb/ashlar/memtable"
+	"github.com/ashlardb/ashlar/wal"
 	"github.com/ashlardb/ashlar/writegroup"
 )
 
@@ -20,12 +21,17 @@ import (
 //	          comes meanwhile rides along.
 //	Admit     who else may come: same DisableWAL, NoSlowdown and LowPri; Sync only behind a Sync. Others are passed over.
 //	          Within the size limit, which closes the group.
-//	Log       numbers for each batch, one record and one write(2) for the group, one fsync if anyone asked for it.
+//	Log       numbers for each batch, one record and one write(2) for the group (none: a mapped log, ManualWALFlush).
 //	Insert    into the memtables, by the leader alone or by all at once.
+//	Sync      if anyone asked for it: one fsync for all groups that are that far, while later ones are logged and inserted.
 //	Publish   visible moves to the group's last number: all of it is seen at once, after it is as safe as was asked.
 //
 // Only the leader touches d.lastSeq, the mutable memtables' places and the logs' tail; the role is handed over, with
-// everything the one before has written, when the group is done.
+// everything the one before has written, when the group is inserted.
+//
+// When a sync fails its groups are in the memtables and will never be published: they have failed, and no later write
+// gets in until Resume has flushed these memtables without them, or the database is opened anew. So that no table holds
+// what may fail yet, a memtable and its log are only switched when everything in them is published.
 
 // groupSlack is the room that a memtable keeps beyond its write buffer and the leader's batch, for what the other members
 // of a group bring.
@@ -47,6 +53,11 @@ type commit struct {
 	phase phase                      // of a two-phase commit
 	mark  []byte                     // what goes to the log instead of batch, in a phase
 	txn   *preparedWrites            // whose phase it is
+
+	// Of its group, if it is the first in it.
+	last   kv.Seq   // last number; 0 if Log failed each of its members
+	end    wal.Mark // where its record ends
+	phases bool     // there is a work of a two-phase commit in it
 }
 
 // familyHint remembers where the last insert into a family's memtable went.
@@ -104,7 +115,7 @@ func (d *DB) single() *commit {
 func (d *DB) commitSingle(c *commit, o *WriteOptions) error { return d.commit(c, o) }
 
 func (d *DB) commit(c *commit, o *WriteOptions) error {
-	c.opts = WriteOptions{}
+	c.opts, c.last, c.phases = WriteOptions{}, 0, false
 	if o != nil {
 		c.opts = *o
 	}
@@ -142,7 +153,7 @@ func (s committer) Prepare(c *commit) error {
 	if err := d.writable(); err != nil {
 		return err
 	}
-	if len(d.full) > 0 {
+	if len(d.touched) > 0 {
 		if err := d.switchFull(); err != nil {
 			return err
 		}
@@ -212,10 +223,12 @@ func leaderUse(lead *commit, family uint32) int {
 
 func (s committer) Size(c *commit) int { return c.batch.Len() }
 
-// What it costs to insert side by side, in nanoseconds. Measured with 2 cores and much other work beside (load 13 to 22), by
-// BenchmarkGroup and groupsim -calibrate: a random insert took 0.9 to 2 µs, a wake 0.13 to 0.22 µs of the waker and 0.5 to
-// 0.7 µs of the core that let the woken run. With no core to spare, groups of 32 to 256 batches of one entry took 1.1 to
-// 1.4 times as long spread, of 4 entries 0.9 to 1.3, of 16 entries 0.8 to 1.3.
+// What it costs to insert side by side, in nanoseconds, by BenchmarkGroup and groupsim -calibrate, on 2 processors beside
+// other work: load 4 to 22, and all threads together got the time of one core. A random insert took 0.9 to 2 µs, a wake 0.13
+// to 0.22 µs of the waker and 0.5 to 0.7 µs of the core that let the woken run. So this is what spreading costs where no core
+// is free: groups of 8 to 256 took, spread, at a load of 4, 1.0 to 1.3 times as long with batches of one entry, 0.9 to 1.2
+// with 4 entries, 0.8 to 1.05 with 16, 0.9 to 1.0 with 64; at a load of 15 up to 1.4 times. What it gains where cores are free
+// has not been measured.
 const (
 	insertCost = 1000   // an entry
 	wakeCost   = 800    // a member
@@ -223,13 +236,13 @@ const (
 )
 
 // spreads says whether the members of a group insert their own batches, with so many processors: when that is faster than
-// the leader's doing it for them, even if half of the other processors have other work.
+// the leader's doing it for them, even if half of the processors have other work. So with fewer than 4 they never do.
 func spreads(members, entries, procs int) bool {
-	procs = min(procs, members)
-	if procs < 2 {
+	cores := min(procs/2, members)
+	if cores < 2 {
 		return false
 	}
-	return 2*(entries*insertCost+members*wakeCost)/(procs+1)+spreadCost < entries*insertCost
+	return (entries*insertCost+members*wakeCost)/cores+spreadCost < entries*insertCost
 }
 
 // spreads decides for the group that was logged.
@@ -273,21 +286,36 @@ func (s committer) Log(g *writegroup.Group[*commit]) (spread bool, err error) {
 	// The numbers are used up even if the record fails: part of it may be in the file, and none may ever stand for two
 	// writes.
 	d.lastSeq = first - 1 + numbers
+	works[0].last, works[0].phases = d.lastSeq, phases
 	if !works[0].opts.DisableWAL {
 		batch.SetHeader(d.header[:], first, count)
-		if err := d.wals.Append(sync, parts...); err != nil {
+		var err error
+		if d.opts.ManualWALFlush && !sync {
+			err = d.wals.Buffer(parts...)
+		} else {
+			err = d.wals.Append(parts...)
+		}
+		if err != nil {
 			return false, d.setBackgroundError(reasonLog, during(err, "write the log"))
 		}
 		d.counters.walBytes.Add(uint64(size))
+		if phases {
+			d.wals.SetLastSeq(d.lastSeq)
+		}
+		works[0].end = d.wals.Mark()
 		if sync {
-			d.counters.walSyncs.Add(1)
+			g.NeedSync()
 		}
 	}
-	if phases {
-		d.wals.SetLastSeq(d.lastSeq)
-		d.logged(g)
-	}
 	clear(parts)
+	for _, c := range works {
+		for _, u := range c.uses() {
+			if cf := d.familyByID(u.family); cf != nil && !cf.touched {
+				cf.touched = true
+				d.touched = append(d.touched, cf)
+			}
+		}
+	}
 	d.lastGroup = size
 	d.counters.groups.Add(1)
 	d.counters.writes.Add(uint64(len(works)))
@@ -354,6 +382,17 @@ func (s committer) Insert(g *writegroup.Group[*commit], c *commit) error {
 	}
 }
 
+// Sync makes every group that is logged safe.
+func (s committer) Sync() error {
+	d := s.d
+	if err := d.wals.Sync(); err != nil {
+		d.wals.Refuse(d.accepted, err)
+		return d.setBackgroundError(reasonLog, during(err, "sync the log"))
+	}
+	d.counters.walSyncs.Add(1)
+	return nil
+}
+
 // Publish makes the group visible.
 func (s committer) Publish(g *writegroup.Group[*commit], err error) {
 	d := s.d
@@ -364,35 +403,34 @@ func (s committer) Publish(g *writegroup.Group[*commit], err error) {
 		}
 		return
 	}
-	d.visible.Store(uint64(d.lastSeq))
-	for _, c := range g.Works() {
-		for _, u := range c.uses() {
-			cf := d.familyByID(u.family)
-			if cf != nil && !cf.full && uint64(cf.mem.Bytes()) >= cf.opts.WriteBufferSize {
-				cf.full = true
-				d.full = append(d.full, cf)
-			}
-		}
+	c := g.Works()[0]
+	if c.last == 0 {
+		return
 	}
+	if c.phases {
+		d.endPhases(g)
+	}
+	if !c.opts.DisableWAL {
+		d.accepted = c.end
+	}
+	d.visible.Store(uint64(c.last))
 }
 
 // switchFull gives every family whose memtable is full a new one.
 func (d *DB) switchFull() error {
-	full := d.full
-	d.full = nil
-	for i, cf := range full {
-		cf.full = false
+	for i, cf := range d.touched {
+		cf.touched = false
 		if cf.dropped.Load() || uint64(cf.mem.Bytes()) < cf.opts.WriteBufferSize {
 			continue
 		}
 		if err := d.switchMemtable(cf, 0); err != nil {
-			for _, cf := range full[i:] {
-				cf.full = true
-			}
-			d.full = full[i:]
+			cf.touched = true
+			d.touched = append(d.touched[:0], d.touched[i:]...)
 			return err
 		}
 	}
+	clear(d.touched)
+	d.touched = d.touched[:0]
 	return nil
 }
 
@@ -422,13 +460,28 @@ func (d *DB) switchOldest() error {
 }
 
 // switchMemtable makes a family's memtable wait for its flush and starts a new one, with room for need bytes, and a new
-// log if the current one holds anything. Only the leader calls it.
+// log if the current one holds anything. It waits for writes that are being synced; if they fail it does too. Only the
+// leader calls it.
 func (d *DB) switchMemtable(cf *ColumnFamily, need int) error {
+	if err := d.settle(); err != nil {
+		return err
+	}
+	return d.rotate(cf, need)
+}
+
+// settle waits for writes that are being synced. If they fail it does too. Only the leader calls it.
+func (d *DB) settle() error {
+	d.writes.Drain()
+	return d.broken()
+}
+
+// rotate is switchMemtable when all is published that will be.
+func (d *DB) rotate(cf *ColumnFamily, need int) error {
 	log := d.wals.Current()
 	if !d.wals.CurrentEmpty() {
-		log = d.versions.NewFileNum()
-		if err := d.wals.Create(log); err != nil {
-			return d.setBackgroundError(reasonLog, during(err, "start log %d", log))
+		var err error
+		if log, err = d.startLog(nil); err != nil {
+			return d.setBackgroundError(reasonLog, err)
 		}
 	}
 	mem, err := cf.newMem(need, log)
@@ -448,6 +501,30 @@ func (d *DB) switchMemtable(cf *ColumnFamily, need int) error {
 	d.scheduleLocked()
 	d.mu.Unlock()
 	return nil
+}
+
+// startLog begins a new log, which takes over what is prepared and carried from older ones, and returns its number. Only
+// the leader calls it, when all is published that will be, and Open.
+func (d *DB) startLog(carried []*preparedWrites) (uint64, error) {
+	log := d.versions.NewFileNum()
+	recs := make([][]byte, len(carried))
+	for i, p := range carried {
+		d.lastSeq++
+		recs[i] = carriedRecord(p, d.lastSeq+1)
+	}
+	if err := d.wals.Create(log, recs...); err != nil {
+		return 0, during(err, "start log %d", log)
+	}
+	if len(recs) > 0 {
+		d.wals.SetLastSeq(d.lastSeq)
+	}
+	d.accepted = d.wals.Mark()
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, p := range carried {
+		p.log = log
+	}
+	return log, nil
 }
 
 // skipLogsLocked makes families that have written nothing need no log before the current one. Only the leader calls it.

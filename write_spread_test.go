@@ -20,12 +20,12 @@ func TestGroupsSpreadWhereThatIsFaster(t *testing.T) {
 	}{
 		{1, 100_000, 64, false}, // nobody to share with
 		{1000, 1000, 1, false},  // nothing to run on
-		{2, 2, 2, false},
-		{2, 2000, 2, true},         // large batches
-		{10_000, 10_000, 2, false}, // single entries: the second core saves less than waking costs
-		{32, 32 * 16, 2, true},
-		{64, 64, 4, false},
-		{100, 100, 4, true},
+		{2, 2000, 2, false},     // the other core may have other work
+		{2, 2000, 3, false},
+		{2, 2000, 4, true}, // large batches
+		{100, 100, 4, false},
+		{32, 32 * 4, 4, true},
+		{64, 64, 8, true},
 		{16, 16, 160, false}, // as RocksDB, which has helpers from 20 on
 		{24, 24, 160, true},
 		{8, 8, 160, false},

@@ -18,7 +18,7 @@ type region struct {
 	sm  StateMachine
 	end atomic.Bool // it is being removed: a turn stops at the next entry. Set with mu held
 
-	// mu is taken before the run queue's, never with System.mu wanted.
+	// mu comes before the run queue's and behind the System's.
 	mu        sync.Mutex
 	scheduled bool
 	mailbox   fifo[mail]
@@ -47,8 +47,7 @@ type region struct {
 	applied ApplyState
 	passed  Lag // of the entries that applied went over, and are still in lag
 	done    []outcome
-	stagedK uint64
-	stagedE uint64
+	part    Applied // Entries, Keys, Bytes and ConfChanges
 
 	// What is written and not yet in an Applied.
 	written bool
@@ -106,11 +105,12 @@ func (r *region) removedLocked() bool {
 	}
 }
 
-// wakeLocked schedules the region if it is idle; push must then be called without mu.
-func (r *region) wakeLocked() (push bool) {
-	push = !r.scheduled
-	r.scheduled = true
-	return push
+// wakeLocked schedules the region if it is idle.
+func (r *region) wakeLocked() {
+	if !r.scheduled {
+		r.scheduled = true
+		r.s.queue.push(r, normal)
+	}
 }
 
 // release gives the region up: into the run queue if there is something to do, else it is idle. Nothing of it is in
@@ -196,7 +196,7 @@ func (r *region) advance(e Entry) {
 	if r.applied.Commit < e.Index {
 		r.applied.Commit, r.applied.CommitTerm = e.Index, e.Term
 	}
-	r.stagedE++
+	r.part.Entries++
 }
 
 // claim finds the proposal of e. Those that e shows to have lost their place are moved to done with ErrStale. An entry's
@@ -235,7 +235,7 @@ func (r *region) lose(err error) {
 		}
 	}
 	r.answer(0)
-	r.staged = false
+	r.staged, r.part = false, Applied{}
 }
 
 // finish ends the region: whatever waits in it gets err, and nothing is taken any more. What it had in a batch has been

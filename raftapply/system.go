@@ -190,14 +190,11 @@ func (s *System) all() []*region {
 	return all
 }
 
-// wake schedules a region that is idle.
+// wake schedules a region if it is idle.
 func (s *System) wake(r *region) {
 	r.mu.Lock()
-	push := r.wakeLocked()
-	r.mu.Unlock()
-	if push {
-		s.queue.push(r, normal)
-	}
+	defer r.mu.Unlock()
+	r.wakeLocked()
 }
 
 // forget lets a removed region's name be free. The region stays scheduled, so that nobody schedules it again.
@@ -233,18 +230,16 @@ func (s *System) Send(t Task) error {
 	if most := s.config.Load().MaxPendingBytes; err == nil && r.lag.Bytes > uint64(most) {
 		err = fmt.Errorf("%w: %d bytes in region %d", ErrBusy, r.lag.Bytes, r.id)
 	}
-	push := false
 	if err == nil {
-		m.stamp = int64(s.written.Load()) - int64(r.keys)
 		r.lag.Entries += uint64(len(t.Entries))
 		r.lag.Bytes += bytes
+		// First into the run queue, then the stamp: what is written while this goroutine waits for the queue's lock is
+		// nothing that the task waited for. Who takes the region now waits for mu.
+		r.wakeLocked()
+		m.stamp = int64(s.written.Load()) - int64(r.keys)
 		r.mailbox.push(m)
-		push = r.wakeLocked()
 	}
 	r.mu.Unlock()
-	if push {
-		s.queue.push(r, normal)
-	}
 	return err
 }
 

@@ -246,10 +246,10 @@ func (w *worker) apply(r *region, e Entry, hint Hint) (v verdict, ok bool) {
 		r.staged = true
 		w.staged = append(w.staged, r)
 	}
-	r.stagedK += uint64(keys)
+	r.part.Keys += uint64(keys)
 	r.turnKeys += uint64(keys)
 	r.turnBytes += uint64(size)
-	r.report.Bytes += uint64(size)
+	r.part.Bytes += uint64(size)
 	r.advance(e)
 	res.Foreign = 0
 	if p, ok := r.claim(e); ok {
@@ -259,7 +259,7 @@ func (w *worker) apply(r *region, e Entry, hint Hint) (v verdict, ok bool) {
 
 	changed := e.Kind == ConfChange && res.Err == nil
 	if changed {
-		r.report.ConfChanges = append(r.report.ConfChanges, e)
+		r.part.ConfChanges = append(r.part.ConfChanges, e)
 	}
 	if e.Kind != ConfChange && hint&FlushAfter == 0 {
 		return verdict{}, true

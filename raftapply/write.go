@@ -27,7 +27,7 @@ func (w *worker) write(reason FlushReason) error {
 	}
 	var total uint64
 	for _, r := range w.staged {
-		total += r.stagedK
+		total += r.part.Keys
 	}
 	w.s.count.flush(reason, w.s.now().Sub(start), w.batch)
 	written := w.s.written.Add(total)
@@ -73,15 +73,18 @@ func (w *worker) reset() {
 
 // publish makes what is written the region's state, and returns how many keys it has written in all.
 func (r *region) publish() uint64 {
+	part := r.part
+	r.staged, r.part = false, Applied{}
 	r.report.Region, r.report.State = r.id, r.applied
-	r.report.Entries += r.stagedE
-	r.report.Keys += r.stagedK
-	r.s.count.applied(r.stagedE)
+	r.report.Entries += part.Entries
+	r.report.Keys += part.Keys
+	r.report.Bytes += part.Bytes
+	r.report.ConfChanges = append(r.report.ConfChanges, part.ConfChanges...)
+	r.s.count.applied(part.Entries)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.state = r.applied
-	r.keys += r.stagedK
-	r.staged, r.stagedK, r.stagedE = false, 0, 0
+	r.keys += part.Keys
 	r.settleLocked()
 	keep := r.waiters[:0]
 	for _, waits := range r.waiters {
@@ -96,8 +99,8 @@ func (r *region) publish() uint64 {
 	return r.keys
 }
 
-// say sends the Applied of what was written, and gives up the regions whose turn is over. The batch is empty. hold, if
-// not nil, is in its turn, and says what it has done at its end.
+// say sends the Applied of what was written, and gives up the regions whose turn is over, unless something of them is in
+// the batch. hold, if not nil, is in its turn, and says what it has done at its end.
 func (w *worker) say(hold *region) {
 	var all []Applied
 	keep := w.unsaid[:0]
@@ -114,11 +117,16 @@ func (w *worker) say(hold *region) {
 	clear(w.unsaid[len(keep):])
 	w.unsaid = keep
 	w.s.onApplied(all)
+	held := w.finished[:0]
 	for _, r := range w.finished {
-		r.release(normal)
+		if r.staged {
+			held = append(held, r)
+		} else {
+			r.release(normal)
+		}
 	}
-	clear(w.finished)
-	w.finished = w.finished[:0]
+	clear(w.finished[len(held):])
+	w.finished = held
 }
 
 // said takes the Applied that is due.

@@ -214,6 +214,55 @@ func TestACommitPassesOverFamiliesThatWereDropped(t *testing.T) {
 
 // Bug bank 131, facebook/rocksdb#9762: a full disk, room again, Resume, with something prepared. Whatever call it was that
 // failed first.
+// The sync of a phase comes when its record is in the log, and the writes of a commit in memtables. When it fails, what the
+// phase would have changed is as before, for those who look, after Resume, and after a crash.
+func TestAPhaseWhoseSyncFailsLeavesThingsAsTheyWere(t *testing.T) {
+	for _, phase := range []string{"prepare", "commit", "rollback"} {
+		t.Run(phase, func(t *testing.T) {
+			m := vfs.NewMem()
+			f := faultfs.Wrap(m)
+			db := mustOpen(t, true, f)
+			x := db.Begin(&TxnOptions{Write: ashlar.WriteOptions{Sync: true}})
+			require.NoError(t, x.SetName("x"))
+			put(t, x, "k", "v")
+			do, want := x.Prepare, []string(nil)
+			if phase != "prepare" {
+				require.NoError(t, x.Prepare())
+				do, want = x.Commit, []string{"x"}
+			}
+			if phase == "rollback" {
+				do = x.Rollback
+			}
+			require.NoError(t, f.Add("fail sync *.log once"))
+			require.ErrorIs(t, do(), syscall.EIO)
+			before := func(db *DB) {
+				require.Equal(t, want, names(db))
+				require.Empty(t, contents(t, db.DefaultColumnFamily()))
+			}
+			before(db)
+			require.NoError(t, db.base.Resume(context.Background()))
+			before(db)
+			for _, left := range []*vfs.Mem{m.Clone(), m.Crash(nil)} {
+				before(mustOpen(t, true, left))
+			}
+			require.NoError(t, do(), "it can be tried again")
+			left := mustOpen(t, true, m.Crash(nil))
+			switch phase {
+			case "prepare":
+				require.Equal(t, []string{"x"}, names(left))
+			case "commit":
+				require.Equal(t, map[string]string{"k": "v"}, contents(t, left.DefaultColumnFamily()))
+			case "rollback":
+				want = nil
+				before(left)
+			}
+			if phase == "prepare" {
+				require.NoError(t, x.Rollback())
+			}
+		})
+	}
+}
+
 func TestAFullDiskIsGotOverWithTransactionsPrepared(t *testing.T) {
 	ctx := context.Background()
 	for _, rule := range []string{"fail sync *.log with ENOSPC", "fail write *.log with ENOSPC", "fail create *.sst with ENOSPC", "fail write MANIFEST-* with ENOSPC"} {
@@ -264,6 +313,7 @@ func TestAFullDiskIsGotOverWithTransactionsPrepared(t *testing.T) {
 
 // life is a database in use by one goroutine, whose states are all known: a crash must leave one of them.
 type life struct {
+	mapped ashlar.MappedWAL
 	seed   uint64
 	rng    *rand.Rand
 	states []lifeState // states[n] is what holds after n steps
@@ -328,6 +378,7 @@ func stateOf(t testing.TB, db *DB) lifeState {
 func (l *life) options(fs vfs.FS) *ashlar.Options {
 	o := memOptions(fs)
 	o.MaxTotalWALSize = 150 << 10
+	o.WALMapped = l.mapped
 	return o
 }
 
@@ -455,7 +506,7 @@ func TestTwoPhaseCommitsSurviveCrashesAtEveryWrite(t *testing.T) {
 	crashes := 0
 	for range lives {
 		seed := rand.Uint64() >> 32
-		l := &life{seed: seed, rng: rand.New(rand.NewPCG(seed, 1)), picker: rand.New(rand.NewPCG(seed, 2)), odds: odds}
+		l := &life{seed: seed, mapped: []ashlar.MappedWAL{ashlar.MappedWALOff, ashlar.MappedWALOn}[seed%2], rng: rand.New(rand.NewPCG(seed, 1)), picker: rand.New(rand.NewPCG(seed, 2)), odds: odds}
 		l.live(t, 80)
 		for _, c := range l.left {
 			l.judge(t, c)

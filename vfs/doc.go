@@ -9,6 +9,7 @@
 //   - of a directory's names, what was there when SyncDir last returned without error, and perhaps some of what came
 //     later.
 //
+// Of a file that is written through memory (Mapper) a crash of the machine may keep any page and lose an earlier one.
 // So a new file is safe when it was synced and then its directory was. A new directory is a name in the one above it.
 //
 // # Errors

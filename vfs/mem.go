@@ -7,6 +7,7 @@ import (
 	"path"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 )
@@ -46,14 +47,16 @@ func (o Op) String() string {
 	return "sync " + o.Name
 }
 
-// node is a file or a directory, whatever its names. Bytes of a file never change where they lie: it grows by append, and
+// node is a file or a directory, whatever its names. Bytes of a file do not change where they lie: it grows by append, and
 // one that is cut is moved before it grows again. So slices of one array can be the file now, the file as it was synced,
-// and the file in any number of crashed file systems.
+// and the file in any number of crashed file systems. Only a mapping changes bytes, of an array that is not shared so.
 type node struct {
 	names    map[string]*node // of a directory; nil in a file
 	data     []byte
-	synced   []byte // data when Sync last returned
-	floor    int    // data and synced are equal below; len(synced) unless the file was cut
+	synced   []byte      // data when Sync last returned
+	floor    int         // data and synced are equal below; len(synced) unless the file was cut or changed through a mapping
+	mapped   int         // length of the file when it was mapped last; 0: never
+	shared   atomic.Bool // data's array is also synced's, or another file system's
 	modified time.Time
 }
 

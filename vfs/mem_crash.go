@@ -31,7 +31,8 @@ func (m *Mem) Crash(rng *rand.Rand) *Mem {
 			return dir.names
 		},
 		file: func(n *node, name string) *node {
-			mapped := m.Mapped != nil && m.Mapped(name)
+			n.shared.Store(true)
+			mapped := n.mapped > 0 || m.Mapped != nil && m.Mapped(name)
 			left := n.crashed(rng, mapped)
 			file := &node{data: left[:len(left):len(left)], modified: n.modified}
 			file.settle(file.data)
@@ -50,9 +51,10 @@ func (m *Mem) Clone() *Mem {
 		done:  map[*node]*node{},
 		names: func(dir *node) map[string]*node { return dir.names },
 		file: func(n *node, _ string) *node {
-			file := *n
-			file.data = n.data[:len(n.data):len(n.data)]
-			return &file
+			n.shared.Store(true)
+			file := &node{data: n.data[:len(n.data):len(n.data)], synced: n.synced, floor: n.floor, mapped: n.mapped, modified: n.modified}
+			file.shared.Store(true)
+			return file
 		},
 	}
 	twin := &Mem{Mapped: m.Mapped, root: c.copy(m.root, ""), locks: map[*node]bool{}}
@@ -106,15 +108,15 @@ func (n *node) crashed(rng *rand.Rand, mapped bool) []byte {
 	if rng == nil {
 		return n.synced
 	}
+	if mapped {
+		return n.crashedPages(rng)
+	}
 	if n.floor < len(n.synced) && rng.IntN(2) == 0 {
 		return n.synced // not even the cut came through
 	}
 	unsynced := len(n.data) - n.floor
 	if unsynced == 0 {
 		return n.data
-	}
-	if mapped {
-		return n.crashedPages(rng)
 	}
 	switch rng.IntN(4) {
 	case 0:
@@ -138,14 +140,24 @@ func (n *node) crashed(rng *rand.Rand, mapped bool) []byte {
 	return left
 }
 
-// crashedPages keeps the length, and each page with what was written to it or without.
+// crashedPages keeps each page with what was written to it since the last Sync or without. Of a file that was cut, the cut
+// came through or not.
 func (n *node) crashedPages(rng *rand.Rand) []byte {
+	if n.floor == len(n.data) && n.floor == len(n.synced) {
+		return n.data
+	}
 	left := slices.Clone(n.data)
+	if long := max(len(n.synced), n.mapped); long > len(left) && rng.IntN(2) == 0 {
+		left = append(left, make([]byte, long-len(left))...)
+	}
 	odds := []float64{0, 0.2, 0.5, 0.9, 1}[rng.IntN(5)]
 	for start := n.floor; start < len(left); {
 		end := min(len(left), (start/page+1)*page)
 		if rng.Float64() >= odds {
 			clear(left[start:end])
+			if start < len(n.synced) {
+				copy(left[start:end], n.synced[start:])
+			}
 		}
 		start = end
 	}

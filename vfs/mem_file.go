@@ -121,4 +121,5 @@ func (n *node) cut(size int) {
 func (n *node) settle(content []byte) {
 	n.synced = content[:len(content):len(content)]
 	n.floor = len(content)
+	n.shared.Store(true)
 }

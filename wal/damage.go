@@ -42,15 +42,18 @@ func (m Recovery) String() string {
 type DamageKind uint8
 
 const (
-	// TornTail is what a write in progress leaves when the machine stops: a record cut short at the end of the file, or
-	// a bad one with nothing but zeros behind it. In a recycled log any bad record counts as one, for behind the end
+	// TornTail is what a write in progress leaves when the machine stops: a record cut short at the end of the file, a bad
+	// one with nothing but zeros behind it, or one of which the end of a page is missing and no other behind it. In a recycled log any bad record counts as one, for behind the end
 	// stand remains of the file's earlier life.
 	TornTail DamageKind = iota
 	// BadRecord is a fragment with a wrong checksum, an impossible length or an unknown type, or fragments that do not
 	// make a record, with more behind it.
 	BadRecord
-	// Hole is a run of zeros with something else behind it: pages that never reached the disk.
+	// Hole is a run of zeros of a page or more, or with a record behind it: pages that never reached the disk.
 	Hole
+	// Unfinished is what a process leaves that is killed while it puts a record into a mapped log: a few zeros where its
+	// header should be, less than a page, and no record behind them. It had not been accepted, and nothing came after it.
+	Unfinished
 	// OldRecord is a good record of an earlier life of a recycled file: the log ends before it.
 	OldRecord
 	// BadBatch is a good record that is not a whole batch.
@@ -66,7 +69,7 @@ const (
 )
 
 func (k DamageKind) String() string {
-	return [...]string{"torn tail", "bad record", "hole", "old record", "bad batch", "sequence going backwards", "gap between logs",
+	return [...]string{"torn tail", "bad record", "hole", "unfinished record", "old record", "bad batch", "sequence going backwards", "gap between logs",
 		"read error", "?"}[min(k, numDamageKinds)]
 }
 
@@ -106,12 +109,12 @@ const (
 func judge(mode Recovery, kind DamageKind) verdict {
 	switch mode {
 	case TolerateCorruptedTailRecords:
-		if kind == TornTail || kind == OldRecord {
+		if kind == TornTail || kind == Unfinished || kind == OldRecord {
 			return endLog
 		}
 		return refuse
 	case AbsoluteConsistency:
-		if kind == OldRecord {
+		if kind == Unfinished || kind == OldRecord {
 			return endLog
 		}
 		return refuse

@@ -24,8 +24,13 @@
 // # Where a log ends
 //
 // At the end of the file, or at zeros with nothing but zeros behind them: what a file that was made longer in advance
-// looks like. Zeros with anything else behind them are a hole, pages that a power cut kept from the disk. RocksDB reads
-// past holes without a word; here they are damage like a wrong checksum.
+// looks like. Zeros with anything else behind them are a hole, pages that a power cut kept from the disk. RocksDB
+// reads past holes without a word; here they are damage like a wrong checksum.
+//
+// A log may be written through a mapping (mapped.go). Then the header of a record comes last, and a process that is killed
+// leaves the record, or a few zeros with a part of it behind them, and no other record. While the zeros are in one page
+// this can only be an unfinished record, and is the end in every mode. When they reach the next one, since the header has
+// its place at the end of a page, it might as well be a power cut's work, and counts as a torn tail.
 //
 // # What came before
 //
@@ -48,6 +53,7 @@
 //
 //	                         Tolerate…  Absolute…  PointInTime  SkipAny…
 //	torn tail                end        refuse     stop         skip
+//	unfinished record        end        end        stop         skip
 //	bad record, hole, gap    refuse     refuse     stop         skip
 //	old record (recycled)    end        end        stop         skip
 //	bad batch, backwards     refuse     refuse     stop         skip

@@ -16,9 +16,7 @@ func Example() {
 	logs.Create(4)
 	b := batch.AppendPut(batch.Init(nil), 0, []byte("fruit"), []byte("apple"))
 	batch.SetHeader(b, 1, 1)
-	if err := logs.Append(true, b[:batch.HeaderSize], batch.Body(b)); err != nil {
-		fmt.Println(err)
-	}
+	fmt.Println(logs.Append(b[:batch.HeaderSize], batch.Body(b)), logs.Sync())
 	logs.Close()
 
 	found := []wal.Log{{Number: 4, Path: fs.Join("db", "000004.log")}}
@@ -34,6 +32,7 @@ func Example() {
 	logs = wal.NewSet(fs, "db", got.Last)
 	fmt.Println(logs.Create(5))
 	// Output:
+	// <nil> <nil>
 	// log 4: #1 fruit=apple
 	// 1 <nil>
 	// <nil>

@@ -4,7 +4,7 @@
 //     it is used.
 //  2. After damage it stays where it is: Next returns the same *Damage until Resume moves on. Each Resume moves forward,
 //     so reading ends.
-//  3. Zeros are the end only when nothing but zeros follows.
+//  3. Zeros are the end only when nothing but zeros follows, or what a record that was being stored leaves.
 
 package wal
 
@@ -197,6 +197,19 @@ func (r *Reader) fragment() (typ recordType, payload []byte, start int64, err er
 				return 0, nil, 0, r.readError(err)
 			}
 			if zerosEnd < r.size {
+				if zerosEnd-start < pageSize {
+					later, err := r.recordBehind(zerosEnd)
+					if err != nil {
+						return 0, nil, 0, r.readError(err)
+					}
+					if !later {
+						kind := TornTail
+						if start/pageSize == zerosEnd/pageSize {
+							kind = Unfinished
+						}
+						return 0, nil, 0, r.damage(kind, start, r.size, "zeros up to %d, and no record behind them", zerosEnd)
+					}
+				}
 				resume := max(zerosEnd/BlockSize*BlockSize, blockEnd)
 				return 0, nil, 0, r.damage(Hole, start, resume, "zeros up to %d", zerosEnd)
 			}
@@ -312,6 +325,23 @@ func (r *Reader) zerosEnd(off int64) (int64, error) {
 		off = r.blockOff + BlockSize
 	}
 	return r.size, nil
+}
+
+// recordBehind tells whether a record begins anywhere behind off.
+func (r *Reader) recordBehind(off int64) (bool, error) {
+	for ; off < r.size; off = r.blockOff + BlockSize {
+		if err := r.load(off); err != nil {
+			return false, err
+		}
+		b := r.block[min(off-r.blockOff, int64(len(r.block))):]
+		for ; len(b) >= headerSize; b = b[1:] {
+			h := parseHeader(b)
+			if t := h.typ.plain(); (t == typeFull || t == typeFirst) && h.size() <= len(b) && h.matches(b[:h.size()]) {
+				return true, nil
+			}
+		}
+	}
+	return false, nil
 }
 
 func allZero(b []byte) bool {

@@ -16,6 +16,8 @@ import (
 const (
 	// BlockSize is the length of a block; the last one of a file may be shorter.
 	BlockSize = 32 << 10
+	// pageSize is what a power cut takes of a mapped log at a time, at least.
+	pageSize = 4096
 	// headerSize is the length of a fragment's header, recyclableHeaderSize that of one which names its log.
 	headerSize           = 7
 	recyclableHeaderSize = 11

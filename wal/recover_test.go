@@ -48,14 +48,15 @@ func TestModesHaveRocksDBsNames(t *testing.T) {
 
 func TestJudge(t *testing.T) {
 	want := map[DamageKind][4]verdict{ // tolerate, absolute, point in time, skip any
-		TornTail:  {endLog, refuse, stop, skip},
-		BadRecord: {refuse, refuse, stop, skip},
-		Hole:      {refuse, refuse, stop, skip},
-		OldRecord: {endLog, endLog, stop, skip},
-		BadBatch:  {refuse, refuse, stop, skip},
-		Backwards: {refuse, refuse, stop, skip},
-		Gap:       {refuse, refuse, stop, skip},
-		ReadError: {refuse, refuse, refuse, skip},
+		TornTail:   {endLog, refuse, stop, skip},
+		BadRecord:  {refuse, refuse, stop, skip},
+		Hole:       {refuse, refuse, stop, skip},
+		OldRecord:  {endLog, endLog, stop, skip},
+		Unfinished: {endLog, endLog, stop, skip},
+		BadBatch:   {refuse, refuse, stop, skip},
+		Backwards:  {refuse, refuse, stop, skip},
+		Gap:        {refuse, refuse, stop, skip},
+		ReadError:  {refuse, refuse, refuse, skip},
 	}
 	require.Len(t, want, int(numDamageKinds))
 	for kind, verdicts := range want {
@@ -72,11 +73,11 @@ func state(t testing.TB) *fakeFS {
 	s := NewSet(fs, "db", Predecessor{})
 	require.NoError(t, s.Create(3))
 	for seq := range kv.Seq(3) {
-		require.NoError(t, s.Append(false, put(seq+1, 20_000)))
+		require.NoError(t, s.Append(put(seq+1, 20_000)))
 	}
 	require.NoError(t, s.Create(5))
 	for seq := range kv.Seq(2) {
-		require.NoError(t, s.Append(false, put(seq+4, 20_000)))
+		require.NoError(t, s.Append(put(seq+4, 20_000)))
 	}
 	return fs
 }
@@ -228,7 +229,7 @@ func TestARecoveryThatCrashesLeavesAStateThatOpens(t *testing.T) {
 			require.Equal(t, first, recovered(t, fs, mode, 3, 3, 5, 9), "%s: %v", name, mode)
 		}
 		// The numbers that were given up are used again.
-		require.NoError(t, s.Append(false, put(got.LastSeq+1, 100)))
+		require.NoError(t, s.Append(put(got.LastSeq+1, 100)))
 		want := strings.TrimSpace(first + " " + fmt.Sprint(got.LastSeq+1))
 		for mode := TolerateCorruptedTailRecords; mode <= SkipAnyCorruptedRecords; mode++ {
 			require.Equal(t, want, recovered(t, fs, mode, 3, 3, 5, 9), "%s: %v", name, mode)
@@ -250,11 +251,11 @@ func TestLostLogDataIsAGapThatRecoveryGetsOver(t *testing.T) {
 	fs := newFakeFS()
 	s := NewSet(fs, "db", Predecessor{})
 	require.NoError(t, s.Create(3))
-	require.NoError(t, s.Append(false, put(1, 10)))
+	require.NoError(t, s.Append(put(1, 10)))
 	end := len(fs.bytes(3))
-	require.NoError(t, s.Append(false, batch.AppendLogData(batch.Init(nil), []byte("note"))))
+	require.NoError(t, s.Append(batch.AppendLogData(batch.Init(nil), []byte("note"))))
 	require.NoError(t, s.Create(4))
-	require.NoError(t, s.Append(false, put(2, 10)))
+	require.NoError(t, s.Append(put(2, 10)))
 	for i, want := range []string{"1 2", "1 2", "1 2", "1 2"} {
 		require.Equal(t, want, recovered(t, fs, TolerateCorruptedTailRecords+Recovery(i), 0, 3, 4))
 	}
@@ -281,7 +282,7 @@ func TestSequencesMayHaveGapsButNotGoBack(t *testing.T) {
 		s := NewSet(fs, "db", Predecessor{})
 		require.NoError(t, s.Create(3))
 		for _, seq := range c.seqs {
-			require.NoError(t, s.Append(false, put(seq, 10)))
+			require.NoError(t, s.Append(put(seq, 10)))
 		}
 		for i, want := range c.want {
 			require.Equal(t, want, recovered(t, fs, TolerateCorruptedTailRecords+Recovery(i), 0, 3))
@@ -347,13 +348,13 @@ func TestALostPreparationIsMissed(t *testing.T) {
 	fs := newFakeFS()
 	s := NewSet(fs, "db", Predecessor{})
 	require.NoError(t, s.Create(3))
-	require.NoError(t, s.Append(false, put(1, 10)))
+	require.NoError(t, s.Append(put(1, 10)))
 	prepared := batch.AppendEndPrepare(batch.AppendPut(batch.AppendBeginPrepare(batch.Init(nil)), 0, []byte("k"), nil), "a")
 	batch.SetHeader(prepared, 3, 1)
-	require.NoError(t, s.Append(false, prepared))
+	require.NoError(t, s.Append(prepared))
 	s.SetLastSeq(2)
 	require.NoError(t, s.Create(4))
-	require.NoError(t, s.Append(false, put(3, 10)))
+	require.NoError(t, s.Append(put(3, 10)))
 	_, got, err := recoverAll(fs, PointInTimeRecovery, 3, 3, 4)
 	require.NoError(t, err)
 	require.False(t, got.Stopped)
@@ -373,10 +374,10 @@ func TestTheNumbersOfACommitMayBeUnknown(t *testing.T) {
 	require.NoError(t, s.Create(3))
 	commit := batch.AppendCommit(batch.Init(nil), "gone")
 	batch.SetHeader(commit, 8, 0)
-	require.NoError(t, s.Append(false, commit))
+	require.NoError(t, s.Append(commit))
 	s.SetLastSeq(12)
 	require.NoError(t, s.Create(4))
-	require.NoError(t, s.Append(false, put(13, 10)))
+	require.NoError(t, s.Append(put(13, 10)))
 	for mode := TolerateCorruptedTailRecords; mode <= SkipAnyCorruptedRecords; mode++ {
 		_, got, err := recoverAll(fs, mode, 3, 3, 4)
 		require.NoError(t, err)
@@ -386,10 +387,10 @@ func TestTheNumbersOfACommitMayBeUnknown(t *testing.T) {
 	// A write behind it tells the number again, and then nothing may be missing.
 	require.NoError(t, s.Create(5))
 	batch.SetHeader(commit, 15, 0)
-	require.NoError(t, s.Append(false, commit))
+	require.NoError(t, s.Append(commit))
 	s.SetLastSeq(15)
-	require.NoError(t, s.Append(false, put(16, 10)))
-	require.NoError(t, s.Append(false, put(17, 10)))
+	require.NoError(t, s.Append(put(16, 10)))
+	require.NoError(t, s.Append(put(17, 10)))
 	require.NoError(t, s.Create(6))
 	_, got, err := recoverAll(fs, AbsoluteConsistency, 5, 5, 6)
 	require.NoError(t, err)
@@ -412,7 +413,7 @@ func TestALogMayBeginWithWhatIsCarriedOver(t *testing.T) {
 	s.SetLastSeq(8)
 	commit := batch.AppendCommit(batch.Init(nil), "a")
 	batch.SetHeader(commit, 10, 0)
-	require.NoError(t, s.Append(false, commit))
+	require.NoError(t, s.Append(commit))
 	s.SetLastSeq(10)
 	require.NoError(t, s.Create(4))
 	_, got, err := recoverAll(fs, AbsoluteConsistency, 3, 3, 4)
@@ -582,7 +583,7 @@ func FuzzRecover(f *testing.F) {
 				t.Fatal(err)
 			}
 			for _, size := range []int{10, 300, 33_000, 4000, 0} {
-				if err := s.Append(false, put(seq+1, size)); err != nil {
+				if err := s.Append(put(seq+1, size)); err != nil {
 					t.Fatal(err)
 				}
 				seq++

@@ -1,5 +1,5 @@
 // A Set is the live logs of one database: the current one, to which the write leader appends, and older ones whose data
-// is not in tables yet.
+// is not in tables yet. Recovery brings what it finds into tables, so a Set starts empty.
 //
 //  1. Append and Create belong to the write leader. Everything else may be called from anywhere at any time.
 //  2. mu is a leaf: it guards the list and the numbers in it, and is never held over I/O. syncing is held over fsyncs, by
@@ -7,7 +7,7 @@
 //  3. Logs are synced oldest first, and the directory after them: a synced write implies all before it.
 //  4. A failed write or sync is never tried again on the same file. A log that failed takes no more records; one whose
 //     sync failed fails every Sync until it is dropped.
-//  5. What Append refused does not count: the next log names as its predecessor's length what was accepted.
+//  5. What Append or Refuse refused does not count: the next log names as its predecessor's length what was accepted.
 
 package wal
 
@@ -26,6 +26,10 @@ var errNoLog = errors.New("no log has been created")
 
 // Set is the live logs of a database.
 type Set struct {
+	// Window, when it is set before the first Create, has logs written through mappings of that many bytes at a time, where
+	// the file system can. After an error of a mapping it is 0, and logs are written with write(2).
+	Window int64
+
 	// Constant after NewSet.
 	fs   vfs.FS
 	dir  string
@@ -33,7 +37,9 @@ type Set struct {
 
 	// Owned by the write leader.
 	writer  *Writer
-	current *liveLog // nil before the first Create
+	mark    Mark
+	closing sync.WaitGroup // of windows
+	current *liveLog       // nil before the first Create
 
 	// syncing is held by the one who syncs.
 	syncing sync.Mutex
@@ -47,10 +53,9 @@ type Set struct {
 // liveLog is one log of a Set.
 type liveLog struct {
 	// Constant.
-	number  uint64
-	file    vfs.File
-	adopted bool  // found by recovery, never appended to
-	start   int64 // bytes before the first batch: the record that names the log before
+	number uint64
+	file   vfs.File
+	start  int64 // bytes before the first batch: the record that names the log before
 
 	// Guarded by Set.mu.
 	size      int64 // accepted
@@ -83,29 +88,17 @@ type syncTask struct {
 	name bool // the directory needs it
 }
 
-// NewSet returns the set of logs in dir, empty until Adopt or Create. last is what came before, Recovered.Last; zero for
+// Mark is a place in the current log, between two records.
+type Mark struct {
+	Size    int64  // where it is
+	LastSeq kv.Seq // the last sequence number before it, in this log or an older one
+}
+
+// NewSet returns the set of logs in dir, empty until Create. last is what came before, Recovered.Last; zero for
 // a new database. If it were wrong, the next recovery would take logs for given up.
 func NewSet(fs vfs.FS, dir string, last Predecessor) *Set { return &Set{fs: fs, dir: dir, last: last} }
 
 func (s *Set) path(number uint64) string { return s.fs.Join(s.dir, fname.Make(fname.Log, number)) }
-
-// Adopt adds a log that recovery read and whose data is not in tables yet, oldest first and before Create. It counts as
-// unsynced: the crash that led to the recovery may have left it in the system's memory only, and a write that is
-// synced later relies on it.
-func (s *Set) Adopt(number uint64) error {
-	f, err := s.fs.Open(s.path(number))
-	if err != nil {
-		return err
-	}
-	size, err := f.Size()
-	if err == nil {
-		err = s.add(&liveLog{number: number, file: f, size: size, written: size, adopted: true})
-	}
-	if err != nil {
-		return errors.Join(err, f.Close())
-	}
-	return nil
-}
 
 // add puts l at the end of the list.
 func (s *Set) add(l *liveLog) error {
@@ -119,9 +112,10 @@ func (s *Set) add(l *liveLog) error {
 }
 
 // Create flushes the current log, makes a new one and makes that current: Append goes there. It writes the record that
-// names the log before, and syncs nothing; the first Sync does. What is to be carried over from older logs comes right behind that record, and then the log is synced before it becomes current. number is above those of all logs so far. On error the
-// current log stays what it was and the new file is gone, as far as the file system allows. Only the write leader calls
-// it.
+// names the log before, and syncs nothing; the first Sync does. What is to be carried over from older logs comes right
+// behind that record, and then the log is synced before it becomes current. number is above those of all logs so far. On
+// error the current log stays what it was and the new file is gone, as far as the file system allows. Only the write
+// leader calls it.
 func (s *Set) Create(number uint64, carried ...[]byte) error {
 	before := s.last
 	if c := s.current; c != nil {
@@ -142,6 +136,9 @@ func (s *Set) Create(number uint64, carried ...[]byte) error {
 		return err
 	}
 	w := NewWriter(f)
+	if s.Window > 0 {
+		w.mapAhead(s.Window, &s.closing)
+	}
 	err = w.Append(appendPredecessor(nil, before))
 	for _, rec := range carried {
 		if err == nil {
@@ -159,25 +156,28 @@ func (s *Set) Create(number uint64, carried ...[]byte) error {
 		l.synced, l.named = l.size, true
 	}
 	if err == nil {
+		if s.writer != nil {
+			s.writer.err = errors.Join(s.writer.err, s.writer.unmap()) // zeros at its end do no harm
+		}
 		err = s.add(l)
 	}
 	if err != nil {
-		return errors.Join(err, f.Close(), s.fs.Remove(s.path(number)))
+		return errors.Join(err, w.unmap(), f.Close(), s.fs.Remove(s.path(number)))
 	}
 	if s.writer != nil {
 		w.buf, s.writer.buf = s.writer.buf[:0], nil
 	}
 	s.writer, s.current = w, l
+	s.mark = Mark{l.size, l.lastSeq}
 	return nil
 }
 
-// Append writes one record, the concatenation of parts, to the current log in one Write call, and with sync makes it and
-// everything before it survive a crash of the machine. The record is a batch, the header within the first part. Only
-// the write leader calls it.
+// Append writes one record, the concatenation of parts, to the current log in one Write call. The record is a batch, the
+// header within the first part. Only the write leader calls it.
 //
 // After an error it is open whether a crash and a recovery bring the record back, but once a new log was created they
 // will not. The log takes no more records: Append fails until Create.
-func (s *Set) Append(sync bool, parts ...[]byte) error { return s.append(parts, true, sync) }
+func (s *Set) Append(parts ...[]byte) error { return s.append(parts, true) }
 
 // SetLastSeq tells the last sequence number of what was just appended or carried over, where the header's count does not:
 // records with marks of two-phase commits. Each of these leaves out a number before its first. Without, one that only prepares
@@ -186,21 +186,23 @@ func (s *Set) Append(sync bool, parts ...[]byte) error { return s.append(parts, 
 func (s *Set) SetLastSeq(seq kv.Seq) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.current.lastSeq = seq
+	s.mark.LastSeq = seq
+	if s.current.errLocked() == nil { // else Refuse may have been there
+		s.current.lastSeq = seq
+	}
 }
 
 // Buffer is Append for those who flush their logs themselves: the record may stay in memory until Flush, Create, Close,
 // Append or the next Buffer.
-func (s *Set) Buffer(parts ...[]byte) error { return s.append(parts, false, false) }
+func (s *Set) Buffer(parts ...[]byte) error { return s.append(parts, false) }
 
-func (s *Set) append(parts [][]byte, flush, sync bool) error {
+func (s *Set) append(parts [][]byte, flush bool) error {
 	l := s.current
 	if l == nil {
 		return errNoLog
 	}
-	seq, count := batch.Seq(parts[0]), batch.Count(parts[0])
 	s.mu.Lock()
-	size, lastSeq, err := l.size, l.lastSeq, l.errLocked()
+	err := l.errLocked()
 	s.mu.Unlock()
 	if err != nil {
 		return err
@@ -209,26 +211,43 @@ func (s *Set) append(parts [][]byte, flush, sync bool) error {
 		flush = true
 		err = s.writer.Flush()
 	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	if err == nil {
-		s.mu.Lock()
-		l.size = s.writer.Size()
-		if flush {
-			l.written = l.size
-		}
-		if count > 0 {
-			l.lastSeq = seq + kv.Seq(count) - 1
-		}
-		s.mu.Unlock()
-		if sync {
-			err = s.Sync()
-		}
+		err = l.errLocked() // a Sync may have failed meanwhile
 	}
 	if err != nil {
-		s.mu.Lock()
-		l.size, l.lastSeq, l.appendErr = size, lastSeq, err
-		s.mu.Unlock()
+		l.appendErr = err
+		if s.writer.err != nil && s.writer.window != nil {
+			s.Window = 0
+		}
+		return err
 	}
-	return err
+	mark := Mark{s.writer.Size(), s.mark.LastSeq}
+	if count := batch.Count(parts[0]); count > 0 {
+		mark.LastSeq = batch.Seq(parts[0]) + kv.Seq(count) - 1
+	}
+	s.mark, l.size, l.lastSeq = mark, mark.Size, mark.LastSeq
+	if flush {
+		l.written = l.size
+	}
+	return nil
+}
+
+// Mark is where the next record will begin. Only the write leader calls it.
+func (s *Set) Mark() Mark { return s.mark }
+
+// Refuse takes back what was appended to the current log behind m, because of err, the error of a Sync: as after a failed
+// Append, a recovery may bring it back only until a new log is created. Append fails until then. It may be called beside
+// the leader's Append, which fails then, but not beside Create.
+func (s *Set) Refuse(m Mark, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	l := s.logs[len(s.logs)-1]
+	l.size, l.lastSeq = min(l.size, m.Size), min(l.lastSeq, m.LastSeq)
+	if l.appendErr == nil {
+		l.appendErr = err
+	}
 }
 
 // Flush writes what Buffer left in memory. Only the write leader calls it. What is lost in an error was accepted all the
@@ -265,7 +284,7 @@ func (s *Set) sync(current bool) error {
 	var err error
 	names := false
 	for i, l := range s.logs {
-		if !current && i == len(s.logs)-1 && !l.adopted {
+		if !current && i == len(s.logs)-1 {
 			break
 		}
 		if err = l.syncErr; err != nil {
@@ -337,7 +356,7 @@ func (s *Set) DropBelow(number uint64) (obsolete []uint64) {
 	s.mu.Lock()
 	var closing, rest []*liveLog
 	for i, l := range s.logs {
-		isCurrent := i == len(s.logs)-1 && !l.adopted
+		isCurrent := i == len(s.logs)-1
 		switch {
 		case l.number >= number || isCurrent:
 			rest = append(rest, l)
@@ -361,7 +380,7 @@ func (s *Set) DropBelow(number uint64) (obsolete []uint64) {
 func (s *Set) Current() uint64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if n := len(s.logs); n > 0 && !s.logs[n-1].adopted {
+	if n := len(s.logs); n > 0 {
 		return s.logs[n-1].number
 	}
 	return 0
@@ -404,8 +423,12 @@ func (s *Set) Close() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var errs []error
-	if s.current != nil && s.writer.err == nil {
-		errs = append(errs, s.writer.Flush())
+	if s.current != nil {
+		if s.writer.err == nil {
+			errs = append(errs, s.writer.Flush())
+		}
+		errs = append(errs, s.writer.unmap())
+		s.closing.Wait()
 	}
 	for _, l := range s.logs {
 		errs = append(errs, l.file.Close())

@@ -17,6 +17,18 @@ func put(seq kv.Seq, size int) []byte {
 	return b
 }
 
+// appendSynced is what a synced write does: what is not safe is not accepted.
+func appendSynced(s *Set, parts ...[]byte) error {
+	before := s.Mark()
+	err := s.Append(parts...)
+	if err == nil {
+		if err = s.Sync(); err != nil {
+			s.Refuse(before, err)
+		}
+	}
+	return err
+}
+
 func TestAppendIsOneWrite(t *testing.T) {
 	fs := newFakeFS()
 	s := NewSet(fs, "db", Predecessor{})
@@ -25,13 +37,13 @@ func TestAppendIsOneWrite(t *testing.T) {
 	require.True(t, s.CurrentEmpty())
 	for _, size := range []int{1, 1000, 200_000} {
 		rec := put(kv.Seq(size), size)
-		require.NoError(t, s.Append(false, rec[:12], rec[12:]))
+		require.NoError(t, s.Append(rec[:12], rec[12:]))
 		require.Equal(t, []string{"write 000003.log"}, fs.take())
 		require.False(t, s.CurrentEmpty())
 	}
-	require.NoError(t, s.Append(true, put(300_000, 5)))
+	require.NoError(t, appendSynced(s, put(300_000, 5)))
 	require.Equal(t, []string{"write 000003.log", "sync 000003.log", "syncdir"}, fs.take())
-	require.NoError(t, s.Append(true, put(300_001, 5)))
+	require.NoError(t, appendSynced(s, put(300_001, 5)))
 	require.Equal(t, []string{"write 000003.log", "sync 000003.log"}, fs.take())
 	require.NoError(t, s.Sync())
 	require.Empty(t, fs.take(), "nothing was appended since")
@@ -43,14 +55,14 @@ func TestOlderLogsAreSyncedFirst(t *testing.T) {
 	s := NewSet(fs, "db", Predecessor{})
 	for i, n := range []uint64{3, 5, 8} {
 		require.NoError(t, s.Create(n))
-		require.NoError(t, s.Append(false, put(kv.Seq(i+1), 10)))
+		require.NoError(t, s.Append(put(kv.Seq(i+1), 10)))
 	}
 	require.Equal(t, uint64(8), s.Current())
 	require.Equal(t, []uint64{3, 5, 8}, s.Numbers())
 	fs.take()
 	require.NoError(t, s.SyncClosed())
 	require.Equal(t, []string{"sync 000003.log", "sync 000005.log", "syncdir"}, fs.take())
-	require.NoError(t, s.Append(true, put(9, 10)))
+	require.NoError(t, appendSynced(s, put(9, 10)))
 	require.Equal(t, []string{"write 000008.log", "sync 000008.log", "syncdir"}, fs.take())
 	require.NoError(t, s.SyncClosed())
 	require.Empty(t, fs.take())
@@ -63,39 +75,33 @@ func TestOlderLogsAreSyncedFirst(t *testing.T) {
 	require.Equal(t, []string{"close 000008.log"}, fs.take())
 }
 
-func TestRecoveredLogsAreSyncedBeforeWhatReliesOnThem(t *testing.T) {
+func TestNumbersGoUpFromWhatCameBefore(t *testing.T) {
 	fs := newFakeFS()
 	fs.put(3, write(t, put(1, 10)))
 	fs.put(4, write(t, put(2, 10)))
 	s := NewSet(fs, "db", Predecessor{Number: 4, Size: int64(len(fs.bytes(4))), LastSeq: 2})
-	require.NoError(t, s.Adopt(3))
-	require.NoError(t, s.Adopt(4))
-	require.Error(t, s.Adopt(4))
-	require.Error(t, s.Adopt(9))
 	require.Zero(t, s.Current())
-	require.ErrorIs(t, s.Append(false, put(3, 1)), errNoLog)
+	require.ErrorIs(t, s.Append(put(3, 1)), errNoLog)
 	require.Error(t, s.Create(4))
 	require.NoError(t, s.Create(7))
-	fs.take()
-	require.NoError(t, s.Append(true, put(3, 10)))
-	require.Equal(t, []string{"write 000007.log", "sync 000003.log", "sync 000004.log", "sync 000007.log", "syncdir"}, fs.take())
-	require.Equal(t, []uint64{3, 4, 7}, s.Numbers())
-	require.Equal(t, []uint64{3, 4}, s.DropBelow(7))
+	require.NoError(t, s.Append(put(3, 10)))
+	require.Equal(t, []uint64{7}, s.Numbers())
+	require.Equal(t, "1 2 3", recovered(t, fs, AbsoluteConsistency, 0, 3, 4, 7))
 }
 
 func TestALogBreaksForGoodWhenAWriteFails(t *testing.T) {
 	fs := newFakeFS()
 	s := NewSet(fs, "db", Predecessor{})
 	require.NoError(t, s.Create(3))
-	require.NoError(t, s.Append(false, put(1, 10)))
+	require.NoError(t, s.Append(put(1, 10)))
 	fs.fail["write 000003.log"] = true
-	require.ErrorIs(t, s.Append(false, put(2, 10)), errInjected)
+	require.ErrorIs(t, s.Append(put(2, 10)), errInjected)
 	clear(fs.fail)
 	fs.take()
-	require.ErrorIs(t, s.Append(false, put(2, 10)), errInjected)
+	require.ErrorIs(t, s.Append(put(2, 10)), errInjected)
 	require.Empty(t, fs.take())
 	require.NoError(t, s.Create(4))
-	require.NoError(t, s.Append(true, put(2, 20)))
+	require.NoError(t, appendSynced(s, put(2, 20)))
 	require.Equal(t, []string{"create 000004.log", "write 000004.log", "write 000004.log", "sync 000003.log", "sync 000004.log", "syncdir"}, fs.take())
 	// The whole record that failed is in the file, and does not come back.
 	require.Len(t, readAll(t, fs.bytes(3), 3), 3)
@@ -107,35 +113,35 @@ func TestAFailedSyncIsNeverTriedAgain(t *testing.T) {
 	fs := newFakeFS()
 	s := NewSet(fs, "db", Predecessor{})
 	require.NoError(t, s.Create(3))
-	require.NoError(t, s.Append(false, put(1, 10)))
+	require.NoError(t, s.Append(put(1, 10)))
 	fs.fail["sync 000003.log"] = true
-	require.ErrorIs(t, s.Append(true, put(2, 10)), errInjected)
+	require.ErrorIs(t, appendSynced(s, put(2, 10)), errInjected)
 	clear(fs.fail)
 	fs.take()
 	require.ErrorIs(t, s.Sync(), errInjected)
-	require.ErrorIs(t, s.Append(false, put(2, 10)), errInjected)
+	require.ErrorIs(t, s.Append(put(2, 10)), errInjected)
 	require.Empty(t, fs.take())
 	require.NoError(t, s.Create(4))
-	require.NoError(t, s.Append(false, put(2, 20)), "number 2 is free again")
+	require.NoError(t, s.Append(put(2, 20)), "number 2 is free again")
 	require.ErrorIs(t, s.Sync(), errInjected, "log 3 is not safe and never will be")
 	require.ErrorIs(t, s.SyncClosed(), errInjected)
 	require.Equal(t, "1 2", recovered(t, fs, AbsoluteConsistency, 0, 3, 4))
 	require.Equal(t, []uint64{3}, s.DropBelow(4))
-	require.NoError(t, s.Append(true, put(3, 20)))
+	require.NoError(t, appendSynced(s, put(3, 20)))
 }
 
 func TestAFailedSyncOfAnOlderLogFailsTheWriteThatReliesOnIt(t *testing.T) {
 	fs := newFakeFS()
 	s := NewSet(fs, "db", Predecessor{})
 	require.NoError(t, s.Create(3))
-	require.NoError(t, s.Append(false, put(1, 10)))
+	require.NoError(t, s.Append(put(1, 10)))
 	require.NoError(t, s.Create(4))
-	require.NoError(t, s.Append(false, put(2, 10)))
+	require.NoError(t, s.Append(put(2, 10)))
 	fs.fail["sync 000003.log"] = true
-	require.ErrorIs(t, s.Append(true, put(3, 10)), errInjected)
-	require.ErrorIs(t, s.Append(false, put(3, 10)), errInjected, "what was refused is in log 4, so nothing may follow it there")
+	require.ErrorIs(t, appendSynced(s, put(3, 10)), errInjected)
+	require.ErrorIs(t, s.Append(put(3, 10)), errInjected, "what was refused is in log 4, so nothing may follow it there")
 	require.NoError(t, s.Create(5))
-	require.NoError(t, s.Append(false, put(3, 20)))
+	require.NoError(t, s.Append(put(3, 20)))
 	require.Equal(t, "1 2 3", recovered(t, fs, AbsoluteConsistency, 0, 3, 4, 5))
 }
 
@@ -144,7 +150,7 @@ func TestAFailedDirectorySyncFailsTheWrite(t *testing.T) {
 	s := NewSet(fs, "db", Predecessor{})
 	require.NoError(t, s.Create(3))
 	fs.fail["syncdir"] = true
-	require.ErrorIs(t, s.Append(true, put(1, 10)), errInjected)
+	require.ErrorIs(t, appendSynced(s, put(1, 10)), errInjected)
 	clear(fs.fail)
 	require.ErrorIs(t, s.Sync(), errInjected)
 }
@@ -159,10 +165,10 @@ func TestCreateThatFailsChangesNothing(t *testing.T) {
 		require.Equal(t, []uint64{3}, s.Numbers())
 		require.Equal(t, []uint64{3}, fs.numbers())
 	}
-	require.NoError(t, s.Append(true, put(1, 10)))
+	require.NoError(t, appendSynced(s, put(1, 10)))
 	require.NoError(t, s.Create(5))
 	require.Error(t, s.Create(5))
-	require.NoError(t, s.Append(true, put(2, 10)))
+	require.NoError(t, appendSynced(s, put(2, 10)))
 	require.Equal(t, "1 2", recovered(t, fs, AbsoluteConsistency, 0, 3, 5))
 }
 
@@ -182,7 +188,7 @@ func TestBufferedRecordsAreWrittenTogether(t *testing.T) {
 	require.NoError(t, s.Flush())
 	require.Equal(t, []string{"write 000003.log"}, fs.take())
 	require.NoError(t, s.Buffer(put(4, 10)))
-	require.NoError(t, s.Append(true, put(5, 10)))
+	require.NoError(t, appendSynced(s, put(5, 10)))
 	require.Equal(t, []string{"write 000003.log", "sync 000003.log"}, fs.take())
 	require.NoError(t, s.Buffer(put(6, 2<<20)))
 	require.Equal(t, []string{"write 000003.log"}, fs.take(), "the buffer has its bounds")
@@ -199,7 +205,7 @@ func TestLostBufferedRecordsAreAGap(t *testing.T) {
 	fs := newFakeFS()
 	s := NewSet(fs, "db", Predecessor{})
 	require.NoError(t, s.Create(3))
-	require.NoError(t, s.Append(false, put(1, 10)))
+	require.NoError(t, s.Append(put(1, 10)))
 	end := len(fs.bytes(3))
 	require.NoError(t, s.Buffer(put(2, 10)))
 	fs.fail["write 000003.log"] = true
@@ -207,7 +213,7 @@ func TestLostBufferedRecordsAreAGap(t *testing.T) {
 	fs.put(3, fs.bytes(3)[:end])
 	require.ErrorIs(t, s.Buffer(put(3, 10)), errInjected)
 	require.NoError(t, s.Create(4))
-	require.NoError(t, s.Append(false, put(3, 10)))
+	require.NoError(t, s.Append(put(3, 10)))
 	require.Equal(t, "1", recovered(t, fs, PointInTimeRecovery, 0, 3, 4))
 	require.Equal(t, "refused: gap between logs", recovered(t, fs, AbsoluteConsistency, 0, 3, 4))
 }
@@ -222,7 +228,7 @@ func TestALogDroppedDuringItsSyncIsClosedAfterIt(t *testing.T) {
 	fs.during = func(name string) {
 		if name == "000003.log" {
 			require.Equal(t, []uint64{3}, s.DropBelow(4))
-			require.NoError(t, s.Append(false, put(1, 10)), "appends go on")
+			require.NoError(t, s.Append(put(1, 10)), "appends go on")
 		}
 	}
 	require.NoError(t, s.Sync())
@@ -253,7 +259,10 @@ func TestSetIsUsedFromManyGoroutines(t *testing.T) {
 		})
 	}
 	for i := range 300 {
-		require.NoError(t, s.Append(i%50 == 0, put(kv.Seq(i+1), 30)))
+		require.NoError(t, s.Append(put(kv.Seq(i+1), 30)))
+		if i%50 == 0 {
+			require.NoError(t, s.Sync())
+		}
 		if i%30 == 29 {
 			require.NoError(t, s.Create(uint64(i)))
 		}
@@ -270,7 +279,7 @@ func TestSetAppendAllocatesNothing(t *testing.T) {
 	s.writer.file = nullFile{}
 	rec := put(1, 1000)
 	require.Zero(t, testing.AllocsPerRun(200, func() {
-		if s.Append(false, rec[:12], rec[12:]) != nil {
+		if s.Append(rec[:12], rec[12:]) != nil {
 			panic("failed")
 		}
 	}))

@@ -1,6 +1,7 @@
 // A Writer turns records into fragments.
 //
-//  1. Append only fills a buffer; Flush makes one Write call of it. The buffer is kept and used again.
+//  1. Append only fills a buffer; Flush makes one Write call of it, or stores it (mapped.go). The buffer is kept and used
+//     again.
 //  2. After a Write or Sync that failed, nobody knows what the file holds: the Writer is broken for good.
 
 package wal
@@ -8,6 +9,7 @@ package wal
 import (
 	"io"
 	"slices"
+	"sync"
 
 	"github.com/ashlardb/ashlar/vfs"
 )
@@ -19,9 +21,17 @@ const keepBuffer = 4 << 20
 type Writer struct {
 	file  vfs.File
 	buf   []byte // appended and not yet flushed
+	pad   int    // how much of buf is the end of a block, before the first header
 	block int    // bytes used in the current block
 	size  int64
 	err   error // the first failure; returned by every call after it
+
+	// Of a mapped file.
+	flushed    int64 // bytes of the file that are records
+	mapper     vfs.Mapper
+	window     *window
+	windowSize int64 // 0: not mapped
+	closing    *sync.WaitGroup
 }
 
 // NewWriter returns a Writer for f, which is empty. The Writer closes it.
@@ -44,6 +54,9 @@ func (w *Writer) Append(parts ...[]byte) error {
 	for first := true; ; first = false {
 		room := BlockSize - w.block
 		if room < headerSize {
+			if len(w.buf) == 0 {
+				w.pad = room
+			}
 			w.buf = append(w.buf, padding[:room]...)
 			w.block, room = 0, BlockSize
 		}
@@ -82,20 +95,27 @@ func fragmentType(first, last bool) recordType {
 	return typeMiddle
 }
 
-// Flush hands what is buffered to the file in one Write call.
+// Flush hands what is buffered to the file in one Write call, or one Store.
 func (w *Writer) Flush() error {
 	if w.err != nil || len(w.buf) == 0 {
 		return w.err
 	}
-	n, err := w.file.Write(w.buf)
-	if err == nil && n < len(w.buf) {
-		err = io.ErrShortWrite
+	stored, err := false, error(nil)
+	if w.window != nil {
+		stored, err = w.store()
+	}
+	if err == nil && !stored {
+		var n int
+		if n, err = w.file.Write(w.buf); err == nil && n < len(w.buf) {
+			err = io.ErrShortWrite
+		}
 	}
 	if err != nil {
 		w.err = err
 		return err
 	}
-	w.buf = w.buf[:0]
+	w.flushed += int64(len(w.buf))
+	w.buf, w.pad = w.buf[:0], 0
 	if cap(w.buf) > keepBuffer {
 		w.buf = nil
 	}

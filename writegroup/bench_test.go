@@ -31,6 +31,7 @@ func (s idle) Insert(*Group[int], int) error {
 	burn(s.insert)
 	return nil
 }
+func (idle) Sync() error                { return nil }
 func (idle) Publish(*Group[int], error) {}
 
 // BenchmarkCommit measures one commit with a log of 4 µs a group and an insert of 1 µs a work, by how many write at once

@@ -1,6 +1,7 @@
 // Package writegroup lets many goroutines write as one. Whoever comes first leads: it takes those who queued up behind it
 // into a group, writes one record to the log for all of them, and then everybody inserts its own work at the same time.
-// The last one to finish makes the whole group visible, and leadership goes to the oldest who is still waiting.
+// The last one to finish makes the whole group visible, and leadership goes to the oldest who is still waiting. A group
+// that has to be synced gives leadership away first: while it is, the next ones are logged and inserted.
 //
 // The package knows nothing of logs, memtables or databases. What it cannot do itself it asks of Stages:
 //
@@ -9,6 +10,7 @@
 //	              leader, helpers, members: Insert, Insert, Insert …
 //	                                          │
 //	                 last one to finish: Publish ─ detach ─ hand over ─ wake
+//	                                  or: list ─ detach ─ hand over ─ Sync ─ Publish, Publish … ─ wake
 //
 // # Why √n
 //
@@ -30,6 +32,22 @@
 // see the database go backwards. (It was tried, and the race test caught it.) Detach comes before any member is woken,
 // because a member that returns gives its seat back to the pool, and nothing in the queue may point to it then. Hand over
 // comes before the wakes because the next leader has work to do, and the members have none.
+//
+// # Sync
+//
+// A group whose Log asks for a sync, and every group that comes while one waits, goes into the list of unsettled groups.
+// One Sync answers all that are in the list when it begins. It is done by the member that closed the oldest of them,
+// which then publishes them in order, together with those that came meanwhile and need none, and lets the closer of the
+// oldest that is left do the next. There is no goroutine beside the writers', and the closer of each group tells its own
+// members. So nothing is acknowledged or visible before it is as safe as was asked, later groups are not visible before
+// earlier ones, and those that asked for nothing wait only where they come behind one that did.
+//
+// What the stages have to know: Publish and Sync may run beside Prepare, Log and Insert of later groups, so they keep to
+// what the group itself says. Prepare calls Drain before it changes what unpublished groups have inserted into. And a
+// group that failed in Insert or Sync leaves its works inserted, as do those behind it, which fail too: Prepare lets
+// nobody in until they are out of the way. File settle.go has the invariants.
+//
+// A group without a sync, with nobody unsettled before it, pays two loads for all this.
 //
 // # Queue and seats
 //
@@ -65,6 +83,7 @@
 //
 // # Thread safety
 //
-// All methods of Queue may be called from many goroutines; its fields are set before the first Commit. Stages.Prepare, Admit, Size, Log and Publish are called by one
-// goroutine at a time; Insert by many when Log said so. A stage must not call Commit or Exclusive on its own queue.
+// All methods of Queue may be called from many goroutines; its fields are set before the first Commit. Stages.Prepare,
+// Admit, Size and Log are called by one goroutine at a time, and so are Sync and Publish, where there is a Sync beside the
+// others; Insert by many when Log said so. A stage must not call Commit or Exclusive on its own queue.
 package writegroup

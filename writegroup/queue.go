@@ -8,14 +8,16 @@ import (
 	"sync/atomic"
 )
 
-// One writer leads at a time: the one whose seat is oldest in the queue.
+// One writer leads at a time: the one whose seat is oldest in the queue. What becomes of a group when its works are
+// inserted is in settle.go.
 //
 //  1. newest is nil exactly when nobody leads. Seats are pushed at newest by compare-and-swap, and nowhere else.
 //  2. The seats of the running group, then those who wait, form one chain from newest along older. A seat leaves the
 //     chain before its goroutine is woken for the last time.
 //  3. The links from older to newer, and leaving the chain, need mu, unless the seats that leave are all there are. So
 //     who is behind somebody, or leads, may walk the chain under mu: nobody older than itself leaves meanwhile.
-//  4. A group is published before it leaves the chain; so groups are published in the order of the log.
+//  4. A group is published before it leaves the chain, or joins the list of unsettled groups (settle.go) before; so groups
+//     are published in the order of the log.
 
 // Stages are what a Queue cannot do by itself. W is any work; the Queue never looks inside. A stage that panics has
 // failed with a *PanicError; a stage must not call runtime.Goexit.
@@ -30,11 +32,15 @@ type Stages[W any] interface {
 	Size(w W) int
 	// Log writes the group to the log, alone, in the order of the queue. With spread, every member inserts its own
 	// work, at the same time as the others; without, the leader inserts all of them, in order. An error fails the
-	// group, and nothing is inserted.
+	// group, and nothing is inserted. Log may ask for a sync (Group.NeedSync).
 	Log(g *Group[W]) (spread bool, err error)
 	// Insert makes w readable, once Publish says so. An error fails the whole group.
 	Insert(g *Group[W], w W) error
-	// Publish ends the group: once for each group, alone, after every Insert, in the order of the log. err is what
+	// Sync makes all safe that was logged before the call. There is one at a time, while later groups go through
+	// Prepare, Log and Insert. An error fails the groups that it was for, and those that had begun after them.
+	Sync() error
+	// Publish ends the group: once for each group, alone, after every Insert and the Sync that Log asked for, in the
+	// order of the log. Where there was a Sync, later groups may be in Prepare, Log or Insert meanwhile. err is what
 	// failed the group as a whole, or nil; works that Log failed have their own errors.
 	Publish(g *Group[W], err error)
 }
@@ -92,12 +98,16 @@ type Queue[W any] struct {
 	stall atomic.Pointer[func(W) error] // of the stall that has begun and not ended
 	mu    sync.Mutex                    // a leaf
 
+	unsettled unsettled[W]
+
 	counts counters
 }
 
 // New returns a queue with nobody in it.
 func New[W any](s Stages[W]) *Queue[W] {
-	return &Queue[W]{stages: s, Spins: defaultSpins}
+	q := &Queue[W]{stages: s, Spins: defaultSpins}
+	q.unsettled.empty = sync.NewCond(&q.unsettled.mu)
+	return q
 }
 
 // Commit runs w through the stages, in a group with others. It returns when w is published or has failed.
@@ -142,6 +152,7 @@ func (q *Queue[W]) Exclusive(fn func() error) error {
 	if !q.push(s) {
 		s.await(q.Spins) // can only be leading
 	}
+	q.Drain()
 	err := exclusive(fn)
 	q.handOver(s)
 	q.release(s)
@@ -263,7 +274,7 @@ func (q *Queue[W]) follow(s *seat[W]) error {
 
 // lead runs a group from its beginning. s is at the head of the queue.
 func (q *Queue[W]) lead(s *seat[W]) error {
-	elected := q.clock()
+	elected, begun := q.clock(), q.unsettled.last.Load()
 	err := contextErr(s.ctx)
 	if err == nil {
 		err = q.prepare(s.work)
@@ -278,31 +289,14 @@ func (q *Queue[W]) lead(s *seat[W]) error {
 
 	prepared := q.clock()
 	g := q.gather(s)
+	g.begun = begun
 	if q.Trace != nil {
 		g.times.begin(s.handed, elected, prepared)
 	}
 	if q.logAndInsert(g) {
 		return q.spread(g)
 	}
-	q.stamp(&g.times.Inserted)
-	q.publish(g)
-	err = g.result(s)
-	q.counts.group(len(g.seats), false)
-	q.retire(g)
-	if g == &s.own {
-		q.traced(g, 1)
-		g.reset()
-	} else {
-		q.finish(g)
-	}
-	return err
-}
-
-// retire takes g out of the queue and lets the next one lead.
-func (q *Queue[W]) retire(g *Group[W]) {
-	q.stamp(&g.times.Published)
-	q.handOver(g.seats[len(g.seats)-1])
-	q.stamp(&g.times.HandedOver)
+	return q.close(g, s, false)
 }
 
 // logAndInsert logs g, and inserts its works in order unless the group is to be spread, which it tells.
@@ -323,6 +317,7 @@ func (q *Queue[W]) logAndInsert(g *Group[W]) (spread bool) {
 	if err != nil {
 		return false
 	}
+	g.logged = true
 	if spread && len(g.seats) > 1 {
 		return true
 	}
@@ -420,17 +415,7 @@ func (q *Queue[W]) join(s *seat[W]) error {
 	if g.running.Add(-1) > 0 {
 		return q.end(s, s.await(q.Spins))
 	}
-	q.stamp(&g.times.Inserted)
-	q.publish(g)
-	err := g.result(s)
-	q.counts.group(len(g.seats), true)
-	q.retire(g)
-	// It has the leader's part in the cascade that says done, and the leader has its.
-	leader := g.seats[0]
-	g.seats[0], g.seats[s.index] = s, leader
-	leader.index, s.index = s.index, 0
-	q.finish(g)
-	return err
+	return q.close(g, s, true)
 }
 
 // end is what a member does when its group is done.
@@ -442,8 +427,17 @@ func (q *Queue[W]) end(s *seat[W], now state) error {
 	return s.err
 }
 
-// finish tells the members of g that they are done. The group has left the queue, and the caller is its member 0.
-func (q *Queue[W]) finish(g *Group[W]) {
+// finish tells the members of g that they are done. The group has left the queue, and s is the caller's seat in it.
+func (q *Queue[W]) finish(g *Group[W], s *seat[W]) {
+	if g == &s.own {
+		q.traced(g, 1)
+		g.reset()
+		return
+	}
+	// The caller has the leader's part in the cascade that says done, and the leader has its.
+	leader := g.seats[0]
+	g.seats[0], g.seats[s.index] = s, leader
+	leader.index, s.index = s.index, 0
 	for _, s := range g.seats[1:] {
 		s.err = g.result(s)
 	}
@@ -523,13 +517,21 @@ func (q *Queue[W]) insert(g *Group[W], w W) (err error) {
 
 // publish ends g. A panic in Publish still fails the members, whatever readers see of them.
 func (q *Queue[W]) publish(g *Group[W]) {
+	if last := q.unsettled.last.Load(); last != g.begun {
+		g.failAll(last.err)
+	}
 	defer func() {
 		var err error
 		if contain(recover(), "Publish", &err); err != nil {
 			g.failAll(err)
 		}
+		q.stamp(&g.times.Published)
 	}()
-	q.stages.Publish(g, g.err())
+	err := g.err()
+	q.stages.Publish(g, err)
+	if err != nil && g.logged {
+		q.unsettled.last.Store(&failure{err})
+	}
 }
 
 func exclusive(fn func() error) (err error) {

@@ -39,6 +39,7 @@ type fake struct {
 	insert  func(*work) error
 	publish func(g *Group[*work], err error)
 	admit   func(next *work) // before the answer
+	sync    func() error
 
 	last    int // sequence of the last logged work
 	groups  [][]int
@@ -96,6 +97,13 @@ func (f *fake) Insert(_ *Group[*work], w *work) error {
 		return nil
 	}
 	return f.insert(w)
+}
+
+func (f *fake) Sync() error {
+	if f.sync == nil {
+		return nil
+	}
+	return f.sync()
 }
 
 func (f *fake) Publish(g *Group[*work], err error) {

@@ -10,6 +10,7 @@ type Stats struct {
 	Groups uint64 // groups that were published, failed ones included
 	Works  uint64 // works in them
 	Spread uint64 // groups whose members inserted for themselves
+	Syncs  uint64 // each for all groups that waited for one when it began
 	// Sizes counts groups by size: Sizes[i] had 2^i to 2^(i+1)-1 works, and the last one had more.
 	Sizes [16]uint64
 	// Wakes of members, to insert or because their group was done: by its leader, and by its helpers.
@@ -23,6 +24,7 @@ type counters struct {
 	sizes        [16]atomic.Uint64
 	works        atomic.Uint64 // in groups of more than one
 	spread       atomic.Uint64
+	syncs        atomic.Uint64
 	leaderWakes  atomic.Uint64
 	helperWakes  atomic.Uint64
 	parks, spins atomic.Uint64
@@ -52,7 +54,7 @@ func (c *counters) waits(n, slept int) {
 func (q *Queue[W]) Stats() Stats {
 	c := &q.counts
 	s := Stats{
-		Spread:      c.spread.Load(),
+		Spread: c.spread.Load(), Syncs: c.syncs.Load(),
 		LeaderWakes: c.leaderWakes.Load(), HelperWakes: c.helperWakes.Load(),
 		Parks: c.parks.Load(), Spins: c.spins.Load(),
 	}

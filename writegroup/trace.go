@@ -18,6 +18,8 @@ import "time"
 type Times struct {
 	Handed, Elected, Prepared, Gathered, Logged, Launched, Inserted, Published, HandedOver, Told time.Duration
 
+	// Waited says that the group was behind a sync, its own or one before: Published is later than HandedOver.
+	Waited bool
 	// Members is the size of the group. Members 1 to Stride-1 are its helpers.
 	Members, Stride int
 	// Starts is when each member of a spread group began to insert; the leader is the first. Empty for other groups.

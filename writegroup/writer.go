@@ -36,6 +36,11 @@ const (
 	done
 	// sharing: as done, but the goroutine first sets its share of the group to done.
 	sharing
+	// settled: the seat's group, of which it is the closer, is published, and its goroutine tells the others.
+	settled
+	// settling: the seat's group, of which it is the closer, is the oldest unsettled one. Its goroutine syncs and
+	// publishes it, and others, and tells the others.
+	settling
 )
 
 // seat is one writer's place in the queue.
@@ -104,6 +109,12 @@ type Group[W any] struct {
 	holders atomic.Int32 // goroutines that still wake others from it; the last one puts it back into the pool
 	failed  atomic.Pointer[error]
 	times   Times // of a traced queue
+
+	begun  *failure  // the latest when the group's leader began
+	logged bool      // Log has succeeded
+	sync   bool      // Log has asked for a sync
+	closer *seat[W]  // the member that has the leadership at the end
+	next   *Group[W] // among the unsettled
 }
 
 // Works returns the group's works, the leader's first. The slice is the group's own.
@@ -118,6 +129,9 @@ func (g *Group[W]) Fail(i int, err error) { g.seats[i].err = err }
 
 // Err returns what Fail was given for work i, or nil.
 func (g *Group[W]) Err(i int) error { return g.seats[i].err }
+
+// NeedSync has the group published only after a Sync that begins when Log has returned. Only Log may call it.
+func (g *Group[W]) NeedSync() { g.sync = true }
 
 // failAll fails the group as a whole. The first error stays.
 func (g *Group[W]) failAll(err error) { g.failed.CompareAndSwap(nil, &err) }
@@ -158,4 +172,5 @@ func (g *Group[W]) reset() {
 	if g.failed.Load() != nil {
 		g.failed.Store(nil)
 	}
+	g.begun, g.logged, g.sync, g.closer, g.next = nil, false, false, nil, nil
 }

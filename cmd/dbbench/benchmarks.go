@@ -58,6 +58,8 @@ var benchmarks = []benchmark{
 
 	{name: "compact", single: true, run: func(t *thread) error { return t.compactAll() }, help: "compact everything, with a result line"},
 	{name: "verifychecksum", single: true, run: func(t *thread) error { return t.db.VerifyChecksum(context.Background()) }, help: "read every table and verify its checksums"},
+	{name: "applymix", action: (*bench).applyMix, help: "small writes beside a bulk load, through package raftapply; not one of db_bench's"},
+	{name: "applyuniform", action: (*bench).applyUniform, help: "the same small writes everywhere; not one of db_bench's"},
 	{name: "compactall", action: (*bench).compactAll, help: "compact everything"},
 	{name: "flush", action: (*bench).flush, help: "flush the memtables"},
 	{name: "waitforcompaction", action: (*bench).waitForCompaction, help: "wait until no flush and no compaction is due"},

@@ -28,7 +28,7 @@ type config struct {
 	valueSize, valueSizeMin, valueSizeMax   int64
 	valueSizeKind                           string
 	compressionRatio                        float64
-	sync, disableWAL                        bool
+	sync, disableWAL, manualWALFlush        bool
 	families                                int64
 	distinct                                int64
 	stddev                                  float64
@@ -67,6 +67,7 @@ type config struct {
 	writeSpins, writeSpreadFrom             int64
 	writePathStats                          bool
 	gauges                                  writelab.Gauges
+	apply                                   applyFlags
 }
 
 // newConfig returns one with every flag at its default.
@@ -74,6 +75,7 @@ func newConfig() *config {
 	c := &config{}
 	c.defineWork()
 	c.defineWritePath()
+	c.defineApply()
 	c.defineTree()
 	c.defineAccepted()
 	c.defineRefused()
@@ -107,6 +109,7 @@ func (c *config) defineWork() {
 	f.Float(&c.compressionRatio, "compression_ratio", 0.5, "values compress to this part of their size").want(atLeast(0.0))
 	f.Bool(&c.sync, "sync", false, "every write is synced")
 	f.Bool(&c.disableWAL, "disable_wal", false, "writes are in no log")
+	f.Bool(&c.manualWALFlush, "manual_wal_flush", false, "the log stays in memory until it is flushed")
 	f.Int(&c.families, "num_column_families", 1, "column families; key v is in number v modulo this").want(atLeast[int64](1))
 	f.Int(&c.distinct, "numdistinct", 1000, "ids of randomreplacekeys").want(atLeast[int64](1))
 	f.Float(&c.stddev, "stddev", 2000, "deviation of the ids of randomreplacekeys").want(atLeast(0.0))
@@ -289,7 +292,6 @@ func (c *config) defineRefused() {
 	f.refuse(intFlag, "compaction_style", "0", "compactions are leveled")
 	f.refuse(intFlag, "compaction_pri", "3", "compactions take the file with the least overlap")
 	f.refuse(boolFlag, "unordered_write", "false", "writes are ordered")
-	f.refuse(boolFlag, "manual_wal_flush", "false", "each write reaches the operating system")
 	f.refuse(stringFlag, "wal_compression", "none", "logs are not compressed")
 	f.refuse(uintFlag, "bytes_per_sync", "0", noHint)
 	f.refuse(uintFlag, "wal_bytes_per_sync", "0", noHint)
@@ -377,6 +379,7 @@ func (c *config) options() *ashlar.Options {
 		MaxOpenFiles:              int(c.openFiles),
 		MaxTotalWALSize:           c.maxTotalWAL,
 		WALDir:                    c.walDir,
+		ManualWALFlush:            c.manualWALFlush,
 		NoConcurrentMemtableWrite: !c.concurrentMemtable,
 		DelayedWriteRate:          c.delayedRate,
 	}

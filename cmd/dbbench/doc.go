@@ -29,6 +29,7 @@
 //   - "... finished N ops" appears when stderr is a terminal only. --stats_interval reports anywhere.
 //   - A key space that would be empty after division by 1000 has one key; db_bench crashes.
 //   - --cpuprofile and --memprofile write profiles for go tool pprof. check is a benchmark that finds broken invariants.
+//   - applymix and applyuniform feed package raftapply; docs/raft-apply.md tells what they show.
 //   - GOGC is 400, and GOMEMLIMIT three quarters of the memory that the machine or the control group has, less the block
 //     cache and the memtables, which are outside Go's heap. The environment variables have precedence.
 //
@@ -37,7 +38,7 @@
 //	flagset.go   gflags' syntax             keys.go, values.go, random.go …   what is written, byte by byte
 //	config.go    the flags, and options     stats.go, reporter.go, header.go  what is printed
 //	bench.go     the run: tasks, threads    benchmarks.go                     the table of benchmarks, and
-//	database.go  destroying, counters       writes.go, reads.go …             what each does
+//	database.go  destroying, counters       writes.go, reads.go, apply.go …   what each does
 //
 // A thread owns its generator and its statistics; the database, the crew and the reporter are shared.
 package main

@@ -122,6 +122,9 @@ func (c *crowd) Insert(*writegroup.Group[int], int) error {
 	return nil
 }
 
+// Sync is never asked for.
+func (c *crowd) Sync() error { return nil }
+
 func (c *crowd) Publish(g *writegroup.Group[int], _ error) {
 	burn(c.work.Publish)
 	// The leader has counted its wakes before its own insert.

@@ -25,14 +25,15 @@ const (
 	log            // Log
 	launch         // making the leader's wakes; of spread groups
 	insert         // from there to the last insert
-	publish        // Publish
+	publish        // Publish, unless the group waited
 	hand           // leaving the queue, and waking the next leader
 	path           // all of these but the hop
+	settle         // of a group that waited: until it was published; other groups run meanwhile
 	tell           // saying done; the next group runs meanwhile
 	steps
 )
 
-var stepNames = [steps]string{"hop", "prepare", "gather", "log", "launch", "insert", "publish", "handover", "path", "tell"}
+var stepNames = [steps]string{"hop", "prepare", "gather", "log", "launch", "insert", "publish", "handover", "path", "settle", "tell"}
 
 // Who waits for the launch.
 const (
@@ -75,11 +76,18 @@ func (g *Gauges) Add(t *writegroup.Times) {
 		add(launch, t.Logged, t.Launched)
 	}
 	add(insert, launched, t.Inserted)
-	add(publish, t.Inserted, t.Published)
-	add(hand, t.Published, t.HandedOver)
 	add(path, t.Elected, t.HandedOver)
+	ended := t.HandedOver
+	if t.Waited {
+		add(hand, t.Inserted, t.HandedOver)
+		add(settle, t.HandedOver, t.Published)
+		ended = t.Published
+	} else {
+		add(publish, t.Inserted, t.Published)
+		add(hand, t.Published, t.HandedOver)
+	}
 	if t.Members > 1 {
-		add(tell, t.HandedOver, t.Told)
+		add(tell, ended, t.Told)
 	}
 	var last uint64
 	for i, start := range t.Starts {

@@ -51,6 +51,20 @@ func TestGaugesSplitAGroupIntoItsSteps(t *testing.T) {
 	require.EqualValues(t, 2, groups)
 }
 
+// What a sync takes is not what the next group waits for.
+func TestAGroupThatWaitedIsPublishedOffTheCriticalPath(t *testing.T) {
+	var g Gauges
+	g.Add(&writegroup.Times{
+		Elected: 10, Prepared: 11, Gathered: 12, Logged: 13, Inserted: 14, HandedOver: 18, Published: 34, Told: 66,
+		Waited: true, Members: 2, Stride: 1,
+	})
+	lines := g.String()
+	for _, want := range []string{"handover.nanos P50 : 4", "path.nanos P50 : 8", "settle.nanos P50 : 16", "tell.nanos P50 : 32"} {
+		require.Contains(t, lines, "ashlar.write.alone."+want+".")
+	}
+	require.NotContains(t, lines, "publish")
+}
+
 func TestEmptyGaugesPrintNothing(t *testing.T) {
 	var g Gauges
 	require.Empty(t, g.String())

@@ -11,7 +11,8 @@
 //	fail sync MANIFEST-* once late       the sync is done, and yet fails
 //	fail any db/* after 10 times 2
 //
-// The operations are create open remove rename link mkdir list stat syncdir lock read write sync truncate close, and any.
+// The operations are create open remove rename link mkdir list stat syncdir lock read write sync truncate map store close,
+// and any. A store is one into a mapping of a file.
 // The pattern is one of path.Match for the last element of the name, or for the whole name if it has a slash; a rename
 // or link matches by either of its names. The words after it, in any order: after N (N matching calls pass), once,
 // times N (then the rule is spent), with ENOSPC or EIO (the default) or another errno, partial, late.

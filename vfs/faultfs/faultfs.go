@@ -1,6 +1,7 @@
 package faultfs
 
 import (
+	"errors"
 	"io"
 	"io/fs"
 	"strings"
@@ -148,9 +149,15 @@ func (f *FS) trouble(c Call) verdict {
 		if r.Err != 0 {
 			v.err = r.Err
 		}
-		if r.Partial && c.Op == Write {
+		if r.Partial && (c.Op == Write || c.Op == Store) {
 			v.part = c.Size / 2
 		}
+	}
+	if c.Op == Map && f.limited && v.err == nil {
+		if c.Size > f.room {
+			return verdict{err: syscall.ENOSPC}
+		}
+		f.room -= c.Size
 	}
 	if c.Op == Write && f.limited {
 		wanted := c.Size
@@ -301,6 +308,48 @@ func (f *file) Write(p []byte) (n int, err error) {
 
 func (f *file) Sync() error {
 	return f.fs.do(Call{Op: Sync, Name: f.name}, f.under.Sync)
+}
+
+// Map is an error that matches errors.ErrUnsupported where the file below cannot be mapped.
+func (f *file) Map(off, size int64) (m vfs.Mapping, err error) {
+	mapper, ok := f.under.(vfs.Mapper)
+	if !ok {
+		return nil, &fs.PathError{Op: "map", Path: f.name, Err: errors.ErrUnsupported}
+	}
+	err = f.fs.do(Call{Op: Map, Name: f.name, Size: size}, func() error {
+		m, err = mapper.Map(off, size)
+		return err
+	})
+	if err != nil {
+		if m != nil {
+			m.Close() // late
+		}
+		return nil, err
+	}
+	return &mapping{m, f}, nil
+}
+
+// mapping is one whose stores fail by the rules of its FS.
+type mapping struct {
+	vfs.Mapping
+	f *file
+}
+
+// Store, when it fails with part of the bytes in the file, leaves out the first 8, as any store that does not end.
+func (m *mapping) Store(off int64, p []byte) (err error) {
+	c := Call{Op: Store, Name: m.f.name, Size: int64(len(p))}
+	v := m.f.fs.judge(c)
+	switch {
+	case v.err == nil || v.late:
+		err = m.Mapping.Store(off, p)
+	case v.part >= 16:
+		m.Mapping.Store(off+8, p[8:v.part])
+	}
+	if v.err != nil {
+		err = v.err
+	}
+	m.f.fs.record(c, err)
+	return err
 }
 
 func (f *file) Truncate(size int64) error {

@@ -95,7 +95,13 @@ func TestEveryOperationCanFail(t *testing.T) {
 		Write:    func(_ vfs.FS, w vfs.File) error { _, err := w.Write([]byte("x")); return err },
 		Sync:     func(_ vfs.FS, w vfs.File) error { return w.Sync() },
 		Truncate: func(_ vfs.FS, w vfs.File) error { return w.Truncate(0) },
-		Close:    func(_ vfs.FS, w vfs.File) error { return w.Close() },
+		Map:      func(_ vfs.FS, w vfs.File) error { _, err := w.(vfs.Mapper).Map(0, 4096); return err },
+		Store: func(_ vfs.FS, w vfs.File) error {
+			m, err := w.(vfs.Mapper).Map(0, 4096)
+			require.NoError(t, err)
+			return m.Store(0, []byte("12345678"))
+		},
+		Close: func(_ vfs.FS, w vfs.File) error { return w.Close() },
 	}
 	require.Len(t, calls, len(ops)-1)
 	for op, call := range calls {

@@ -53,7 +53,7 @@ func (f *FS) record(c Call, err error) {
 		line += " " + c.NewName
 	case Truncate:
 		line += fmt.Sprint(" ", c.Size)
-	case Write:
+	case Write, Map, Store:
 		if f.detail == Sizes {
 			line += fmt.Sprint(" ", c.Size)
 		}
@@ -66,11 +66,12 @@ func (f *FS) record(c Call, err error) {
 		line += ": " + err.Error()
 	}
 	line += "\n"
-	if f.detail == Names && c.Op == Write && f.lastWrite == line {
+	repeats := c.Op == Write || c.Op == Store
+	if f.detail == Names && repeats && f.lastWrite == line {
 		return
 	}
 	f.lines = append(f.lines, line)
-	if f.lastWrite = ""; c.Op == Write {
+	if f.lastWrite = ""; repeats {
 		f.lastWrite = line
 	}
 }

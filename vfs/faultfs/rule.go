@@ -28,10 +28,12 @@ const (
 	Write    Op = "write"
 	Sync     Op = "sync"
 	Truncate Op = "truncate"
+	Map      Op = "map"
+	Store    Op = "store" // into a mapping
 	Close    Op = "close"
 )
 
-var ops = []Op{Any, Create, Open, Remove, Rename, Link, Mkdir, List, Stat, SyncDir, Lock, Read, Write, Sync, Truncate, Close}
+var ops = []Op{Any, Create, Open, Remove, Rename, Link, Mkdir, List, Stat, SyncDir, Lock, Read, Write, Sync, Truncate, Map, Store, Close}
 
 var errnos = map[string]syscall.Errno{
 	"EIO": syscall.EIO, "ENOSPC": syscall.ENOSPC, "EACCES": syscall.EACCES, "EMFILE": syscall.EMFILE, "EROFS": syscall.EROFS,
@@ -42,7 +44,7 @@ type Call struct {
 	Op      Op
 	Name    string
 	NewName string // of a rename or link
-	Size    int64  // bytes of a write or read; the new length for truncate
+	Size    int64  // bytes of a write, read, map or store; the new length for truncate
 }
 
 // Rule says which calls fail.
@@ -52,7 +54,7 @@ type Rule struct {
 	After   int           // this many matching calls pass first
 	Times   int           // then this many fail; 0: all
 	Err     syscall.Errno // 0: EIO
-	Partial bool          // of a write: half of the bytes get into the file
+	Partial bool          // of a write or store: half of the bytes get into the file
 	Late    bool          // the call is done, and then fails
 
 	seen int
@@ -80,8 +82,8 @@ func Parse(line string) (Rule, error) {
 			r.Times = 1
 			continue
 		case "partial":
-			if r.Op != Write {
-				return bad("only a write can be partial")
+			if r.Op != Write && r.Op != Store {
+				return bad("only a write or store can be partial")
 			}
 			r.Partial = true
 			continue
