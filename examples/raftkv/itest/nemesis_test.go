@@ -98,6 +98,7 @@ func (n *nemesis) report(t *testing.T) {
 
 // TestNemesisOnProcesses: whatever happens to processes and to the network between them, clients see one copy.
 func TestNemesisOnProcesses(t *testing.T) {
+	t.Parallel()
 	eachSeed(t, func(t *testing.T, seed uint64, duration time.Duration) {
 		c := newCluster(t, seed, processes(t))
 		n := &nemesis{c, startLoad(t, seed, c.clientAddrs()), map[string]int{}}

@@ -49,6 +49,7 @@ func (v *virtual) close(t *testing.T) {
 
 // TestNemesisCutsThePower: what was acknowledged survives that machines lose what they did not sync, also all of them.
 func TestNemesisCutsThePower(t *testing.T) {
+	t.Parallel()
 	eachSeed(t, func(t *testing.T, seed uint64, duration time.Duration) {
 		c := newCluster(t, seed, func(id uint64) machine {
 			return &virtual{rng: rand.New(rand.NewPCG(seed, 1000+id)), fs: vfs.NewMem()}
