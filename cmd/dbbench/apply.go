@@ -97,7 +97,7 @@ type applyRun struct {
 }
 
 // applyOnce runs one load with one yield size.
-func (b *bench) applyOnce(yield raftapply.Size, load func(*applyRun, context.Context)) (*applyResult, error) {
+func (b *bench) applyOnce(yield raftapply.Size, load func(*applyRun)) (*applyResult, error) {
 	b.counted.add(b.db.Metrics())
 	if err := b.close(); err != nil {
 		return nil, err
@@ -121,9 +121,7 @@ func (b *bench) applyOnce(yield raftapply.Size, load func(*applyRun, context.Con
 	if err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), r.flags.length)
-	defer cancel()
-	load(r, ctx)
+	load(r)
 	took := r.now().Sub(r.began)
 	st := r.sys.Stats()
 	if err := r.sys.Close(context.Background()); err != nil {
@@ -139,6 +137,12 @@ func (r *applyRun) fail(err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.err = errors.Join(r.err, err)
+}
+
+// start begins what is measured, and returns a context that lasts as long.
+func (r *applyRun) start() (context.Context, context.CancelFunc) {
+	r.began = r.now()
+	return context.WithTimeout(context.Background(), r.flags.length)
 }
 
 // warm says whether a moment is counted.
@@ -187,10 +191,11 @@ func (f *feeder) send(data [][]byte, done func(raftapply.Result)) error {
 }
 
 // mix is the load of applymix.
-func (r *applyRun) mix(ctx context.Context) {
+func (r *applyRun) mix() {
 	tables := r.bulkBatches()
 	var clients, pending sync.WaitGroup
-	r.began = r.now()
+	ctx, cancel := r.start()
+	defer cancel()
 	for i := range r.flags.smallRegions {
 		f := r.feeder(uint64(i) + 1)
 		rng := rand.New(rand.NewPCG(r.seed, uint64(i)))
@@ -294,13 +299,14 @@ func (r *applyRun) load(ctx context.Context, batches [][][][]byte) {
 }
 
 // even is the load of applyuniform: every region's client keeps some small entries going.
-func (r *applyRun) even(ctx context.Context) {
+func (r *applyRun) even() {
 	var clients sync.WaitGroup
 	var feeders []*feeder
 	for i := range r.flags.uniform {
 		feeders = append(feeders, r.feeder(uint64(i)+1))
 	}
-	r.began = r.now()
+	ctx, cancel := r.start()
+	defer cancel()
 	for i, f := range feeders {
 		rng := rand.New(rand.NewPCG(r.seed, uint64(i)))
 		var data [][]byte

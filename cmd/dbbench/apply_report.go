@@ -2,7 +2,6 @@ package main
 
 import (
 	"cmp"
-	"context"
 	"fmt"
 	"slices"
 	"time"
@@ -85,7 +84,7 @@ func (b *bench) applyMix() error { return b.apply("applymix", (*applyRun).mix) }
 
 func (b *bench) applyUniform() error { return b.apply("applyuniform", (*applyRun).even) }
 
-func (b *bench) apply(name string, load func(*applyRun, context.Context)) error {
+func (b *bench) apply(name string, load func(*applyRun)) error {
 	if b.cfg.useExistingDB {
 		fmt.Fprintf(b.stdout, "%-12s : skipped (--use_existing_db is true)\n", name)
 		return nil

@@ -24,19 +24,21 @@ func TestApplyMixCountsWhatItDoes(t *testing.T) {
 		"--apply_bulk_regions=2", "--apply_pairs=1", "--apply_yield_write_size=16 KiB", "--seed=1")
 	_, on, ok := regexpCut(out, `yield 16KiB`)
 	require.True(t, ok, out)
-	require.Positive(t, number(t, out, `yield off, 1 worker\(s\);`))
-	require.Positive(t, number(t, on, `worker\(s\);`))
+	number(t, out, `yield off, 1 worker\(s\);`) // how much of it was done in time is up to the machine
+	number(t, on, `worker\(s\);`)
+	number(t, on, "bulk +:")
+	require.Zero(t, number(t, out, "yields +: bytes"))
 	require.Positive(t, number(t, on, "yields +: bytes"))
 	require.Positive(t, number(t, on, "flushes +: keys"))
 	require.Greater(t, number(t, on, "keys per flush"), 1.0)
-	require.Positive(t, number(t, on, "bulk +:"))
 	require.Contains(t, out, "medians of 1 pairs, yield off and 16KiB")
 	require.Regexp(t, `small p99 ms +off +[0-9.]+ +on +[0-9.]+ +off/on`, out)
 }
 
 func TestApplyUniformCountsWhatItDoes(t *testing.T) {
 	out, _ := play(t, vfs.NewMem(), "--benchmarks=applyuniform", "--apply_duration=200ms", "--apply_workers=2")
-	require.Positive(t, number(t, out, `yield 32KiB, 2 worker\(s\);`))
+	number(t, out, `yield 32KiB, 2 worker\(s\);`)
+	require.Positive(t, number(t, out, "turns +:"))
 	require.NotContains(t, out, "bulk")
 }
 

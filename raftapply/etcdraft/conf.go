@@ -97,7 +97,15 @@ type change struct {
 	conf  *raftpb.ConfState
 }
 
-func (m *machine) Hint(e raftapply.Entry) raftapply.Hint { return m.user.Hint(e) }
+// Hint asks for a synced write of what changes the members. It is rare, and a replica that was removed should not forget
+// it: the others do not speak to it any more.
+func (m *machine) Hint(e raftapply.Entry) raftapply.Hint {
+	hint := m.user.Hint(e)
+	if e.Kind == raftapply.ConfChange {
+		hint |= raftapply.Sync
+	}
+	return hint
+}
 
 func (m *machine) Apply(w raftapply.Writer, e raftapply.Entry) (raftapply.Result, error) {
 	if e.Kind != raftapply.ConfChange {

@@ -98,6 +98,7 @@ type Group struct {
 	pending  []*proposal       // in the log, not yet handed over for applying
 	taken    []*proposal       // by raft, their place not yet known
 	now      work              // what of the inbox is not yet done
+	answers  []func()          // to changes of members, until raft has heard of them
 	asking   map[string]*question
 	asked    uint64
 	out      outgoing

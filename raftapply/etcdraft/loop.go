@@ -262,6 +262,7 @@ func (g *Group) applied(a raftapply.Applied) {
 		g.conf = stored
 	}
 	g.ack(a.State.Applied)
+	g.answerChanges()
 	switch {
 	case a.Err != nil:
 		g.fail(a.Err)

@@ -155,11 +155,28 @@ func (g *Group) due(last entryID) (due []raftapply.Proposal) {
 		if p.at.index > last.index && p.at.term >= last.term {
 			break
 		}
-		due = append(due, raftapply.Proposal{Index: p.at.index, Term: p.at.term, Done: p.done})
+		done := p.done
+		if p.kind != raftpb.EntryNormal {
+			done = func(r raftapply.Result) { g.answerLater(p, r) }
+		}
+		due = append(due, raftapply.Proposal{Index: p.at.index, Term: p.at.term, Done: done})
 		g.pending[0] = nil
 		g.pending = g.pending[1:]
 	}
 	return due
+}
+
+// answerLater keeps the answer to a change of members until raft has heard of it, in the Applied that follows: so that who
+// has the answer may make the next change. Called by raftapply.
+func (g *Group) answerLater(p *proposal, r raftapply.Result) {
+	g.postOr(func() { g.answers = append(g.answers, func() { p.done(r) }) }, func() { p.done(r) })
+}
+
+func (g *Group) answerChanges() {
+	for _, answer := range g.answers {
+		answer()
+	}
+	g.answers = nil
 }
 
 // loseUpTo answers proposals over which a snapshot has jumped. Of those that lie behind it, a later term decides.
@@ -188,6 +205,7 @@ func (g *Group) loseAll(err error) {
 	}
 	g.pending = nil
 	g.loseTasks(err)
+	g.answerChanges()
 }
 
 func isBusy(err error) bool { return errors.Is(err, raftapply.ErrBusy) }

@@ -136,10 +136,10 @@ type peer struct {
 	wire  *wire
 	sm    *counterMachine
 
-	mu       sync.Mutex
-	onSync   func(vfs.Op)
-	remains  *vfs.Mem // what a power cut that came by itself has left
-	syncs    int
+	mu        sync.Mutex
+	onSync    func(vfs.Op)
+	remains   *vfs.Mem // what a power cut that came by itself has left
+	syncs     int
 	onApplied func([]raftapply.Applied)
 }
 
@@ -173,6 +173,23 @@ func (p *peer) die(rng *rand.Rand) {
 		p.wire.cut()
 		p.remains = p.fs.Crash(rng)
 	}
+}
+
+// kill ends the process now, as die ends the machine: what was written is left, synced or not.
+func (p *peer) kill() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.remains == nil {
+		p.wire.cut()
+		p.remains = p.fs.Clone()
+	}
+}
+
+// hear calls f with what raftapply says.
+func (p *peer) hear(f func([]raftapply.Applied)) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.onApplied = f
 }
 
 // dieAt cuts the power at the n-th sync from now on, counted from 1.
@@ -352,8 +369,18 @@ func (c *cluster) elect(id uint64) *Group {
 	c.t.Helper()
 	c.settle()
 	g := c.peers[id].group
-	for range 20 {
-		require.NoError(c.t, g.Campaign())
+	for i := range 40 {
+		if i < 10 {
+			require.NoError(c.t, g.Campaign())
+		} else { // who has followers hands it over
+			for _, other := range c.ids() {
+				if p := c.peers[other]; p.group != nil {
+					if lead, _ := p.group.Leader(); lead == other && lead != id {
+						require.NoError(c.t, p.group.TransferLeader(id))
+					}
+				}
+			}
+		}
 		c.settle()
 		if lead, _ := g.Leader(); lead == id {
 			return g
@@ -436,6 +463,10 @@ func (c *cluster) change(g *Group, cc raftpb.ConfChangeI) *answer {
 
 func addNode(id uint64) *raftpb.ConfChange {
 	return &raftpb.ConfChange{Type: raftpb.ConfChangeAddNode.Enum(), NodeId: &id}
+}
+
+func addLearner(id uint64) *raftpb.ConfChange {
+	return &raftpb.ConfChange{Type: raftpb.ConfChangeAddLearnerNode.Enum(), NodeId: &id}
 }
 
 func removeNode(id uint64) *raftpb.ConfChange {
