@@ -22,7 +22,7 @@ import (
 )
 
 // patience is how long a cluster may take to come to what it must come to.
-const patience = 20 * time.Second
+const patience = 60 * time.Second
 
 // machine runs a node: in a process of its own, or in this one.
 type machine interface {

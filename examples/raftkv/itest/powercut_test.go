@@ -54,7 +54,7 @@ func TestNemesisCutsThePower(t *testing.T) {
 		c := newCluster(t, seed, func(id uint64) machine {
 			return &virtual{rng: rand.New(rand.NewPCG(seed, 1000+id)), fs: vfs.NewMem()}
 		})
-		n := &nemesis{c, startLoad(t, seed, c.clientAddrs()), map[string]int{}}
+		n := &nemesis{c, startLoad(t, seed, c.clientAddrs()), duration < time.Second, map[string]int{}}
 		n.run(map[string]func(){
 			"power of one":    func() { n.killSome(n.any()) },
 			"power of leader": func() { n.killSome(n.leader(n.rng.IntN(len(prefixes)))) },
