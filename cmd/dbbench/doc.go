@@ -47,7 +47,7 @@
 //	flagset.go   gflags' syntax             keys.go, values.go, random.go …   what is written, byte by byte
 //	flags_*.go   the flags, and options     stats.go, reporter.go, header.go  what is printed
 //	tasks.go     --benchmarks               benchmarks.go                     the table of benchmarks, and
-//	bench.go     the run: threads, turns    writes.go, reads.go, mixgraph.go  what each does
+//	bench.go     the run: threads, turns    writes.go, reads.go, apply.go …   what each does
 //	store.go     opening, families          database.go                       destroying, counters
 //	apply*.go    loads for package raftapply
 //

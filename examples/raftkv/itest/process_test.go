@@ -1,0 +1,100 @@
+package itest
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/ashlardb/ashlar/examples/raftkv/node"
+	"github.com/ashlardb/ashlar/examples/raftkv/peer"
+)
+
+// asNode, in the environment, makes this binary a node.
+const asNode = "RAFTKV_ITEST_NODE"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(asNode) == "" {
+		os.Exit(m.Run())
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	err := node.Run(ctx, os.Args[1:], os.Stderr)
+	stop()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
+// process is a node in a process of its own, with a directory that outlives it.
+type process struct {
+	dir   string
+	cmd   *exec.Cmd
+	log   *os.File
+	ended chan error
+}
+
+// processes makes them with directories in one. If the test fails, the ends of their logs are shown.
+func processes(t *testing.T) func(id uint64) machine {
+	dir := t.TempDir()
+	t.Cleanup(func() {
+		if !t.Failed() {
+			return
+		}
+		logs, _ := filepath.Glob(filepath.Join(dir, "*.log"))
+		for _, name := range logs {
+			text, _ := os.ReadFile(name)
+			t.Logf("%s:\n%s", name, text[max(0, len(text)-4000):])
+		}
+	})
+	return func(id uint64) machine { return &process{dir: filepath.Join(dir, fmt.Sprint(id))} }
+}
+
+func (p *process) start(t *testing.T, o node.Options) {
+	var err error
+	p.log, err = os.OpenFile(p.dir+".log", os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+	require.NoError(t, err)
+	args := []string{"-id", fmt.Sprint(o.ID), "-nodes", peer.FormatAddrs(o.Nodes), "-dir", p.dir, "-tick", o.Tick.String(),
+		"-log-entries", fmt.Sprint(o.LogEntries), "-write-buffer-size", o.WriteBufferSize.String(), fmt.Sprintf("-join=%t", o.Join), "-faults"}
+	for name, value := range o.Apply.All() {
+		args = append(args, "-"+name, value)
+	}
+	p.cmd = exec.Command(os.Args[0], args...)
+	p.cmd.Env = append(os.Environ(), asNode+"=1")
+	p.cmd.Stdout, p.cmd.Stderr = p.log, p.log
+	require.NoError(t, p.cmd.Start())
+	cmd, ended := p.cmd, make(chan error, 1)
+	p.ended = ended
+	go func() { ended <- cmd.Wait() }()
+}
+
+// signal tells the process something; it must be running.
+func (p *process) signal(t *testing.T, s os.Signal) {
+	select {
+	case err := <-p.ended:
+		p.ended <- err
+		require.NoError(t, err, "%s ended by itself", p.dir)
+		t.Fatalf("%s ended by itself", p.dir)
+	default:
+	}
+	require.NoError(t, p.cmd.Process.Signal(s))
+}
+
+func (p *process) kill(t *testing.T) {
+	p.signal(t, syscall.SIGKILL)
+	<-p.ended
+	require.NoError(t, p.log.Close())
+}
+
+func (p *process) close(t *testing.T) {
+	p.signal(t, syscall.SIGCONT)
+	p.signal(t, os.Interrupt)
+	require.NoError(t, <-p.ended, "%s", p.dir)
+	require.NoError(t, p.log.Close())
+}
