@@ -345,6 +345,7 @@ func faultStorm(seed uint64) error {
 	on = false
 	mu.Unlock()
 	r.fs.Clear()
+	atRest(db) // a job that met a failure may not have said so yet
 	if err := errors.Join(errs...); err != nil {
 		return errors.Join(err, db.Close())
 	}
