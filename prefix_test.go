@@ -324,6 +324,11 @@ func TestOptimizeFiltersForHitsLeavesOutTheBottomAndNothingElse(t *testing.T) {
 			o.OptimizeFiltersForHits = now
 			db = must(Open("db", o))
 			asks := get("b")
+			it := db.NewIterator(&ReadOptions{PrefixSameAsStart: true})
+			it.Seek([]byte("b"))
+			_, seeks := a.take()
+			require.NoError(t, it.Close())
+			require.Equal(t, asks, seeks, "a seek asks as many as a lookup")
 			if now {
 				require.Equal(t, 1, asks)
 			} else {

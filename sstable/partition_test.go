@@ -91,6 +91,29 @@ func noes(s *Stats) uint64 {
 	return c[stats.BloomFilterUseful] + c[stats.BloomFilterPrefixUseful]
 }
 
+func TestAPartitionOfTheFilterKnowsTheFirstPrefixOfTheNext(t *testing.T) {
+	for _, whole := range []bool{false, true} {
+		var f filterWriter
+		f.init(&WriterOptions{
+			Filter: filter.Bloom(20), PrefixExtractor: kv.FixedPrefix(2), NoWholeKeyFiltering: !whole, PartitionFilters: true, MetadataBlockSize: 64,
+		})
+		f.add([]byte("aa1"))
+		f.cut([]byte("bb1"), true)
+		f.add([]byte("bb1"))
+		f.add([]byte("bb2"))
+		f.cut(nil, false)
+		require.Len(t, f.blocks, 2)
+		has := func(n int, what string) bool {
+			yes, err := filter.Bloom(20).(filter.Prober).MayContain(f.blocks[n], []byte(what))
+			require.NoError(t, err)
+			return yes
+		}
+		require.True(t, has(0, "aa") && has(0, "bb") && has(1, "bb"))
+		require.False(t, has(1, "aa"))
+		require.Equal(t, []bool{whole, false, whole, whole}, []bool{has(0, "aa1"), has(0, "bb1"), has(1, "bb1"), has(1, "bb2")})
+	}
+}
+
 func TestEveryKeyIsFoundThroughEveryKindOfFilterAndMostOthersAreNot(t *testing.T) {
 	tw := sparse(60)
 	for name, o := range filterKinds() {
