@@ -200,7 +200,7 @@ func (d *DB) newFamily(id uint32, name string, o *ColumnFamilyOptions) (*ColumnF
 	t := &o.Table
 	cf.counts.Histograms = d.hist
 	deep := sstable.FamilyOptions{
-		Comparer: o.Comparator, Filter: t.FilterPolicy, Stats: &cf.counts,
+		Comparer: o.Comparator, Filter: t.FilterPolicy, PrefixExtractor: o.PrefixExtractor, Stats: &cf.counts,
 		CacheMeta: t.CacheIndexAndFilterBlocks, HighPriority: !t.CacheIndexAndFilterBlocksWithoutPriority,
 	}
 	cf.tables = [2]sstable.FamilyOptions{deep, deep}
@@ -229,7 +229,10 @@ func (c *ColumnFamily) newMem(need int, log uint64) (*lsm.Mem, error) {
 	if err != nil {
 		return nil, during(err, "memtable of column family %q", c.name)
 	}
-	m := lsm.NewMem(memtable.New(c.opts.Comparator, a, log), log)
+	table := memtable.New(c.opts.Comparator, a, log)
+	table.UseBloom(memtable.NewBloom(int(float64(c.opts.WriteBufferSize)*c.opts.MemtablePrefixBloomSizeRatio),
+		c.opts.MemtableWholeKeyFiltering, c.opts.PrefixExtractor))
+	m := lsm.NewMem(table, log)
 	m.Since = c.db.lastSeq
 	return m, nil
 }
@@ -259,14 +262,21 @@ func (c *ColumnFamily) writerOptions(num uint64, level int, bottommost bool) sst
 	if o.MergeOperator != nil {
 		operator = o.MergeOperator.Name()
 	}
-	return sstable.WriterOptions{
+	w := sstable.WriterOptions{
 		Comparer: o.Comparator, MergeOperator: operator, Filter: o.Table.FilterPolicy,
 		OptimizeFiltersForHits: o.OptimizeFiltersForHits, Bottommost: bottommost,
+		PrefixExtractor: o.PrefixExtractor, NoWholeKeyFiltering: o.Table.NoWholeKeyFiltering,
 		BlockSize: o.Table.BlockSize, BlockRestartInterval: o.Table.BlockRestartInterval,
+		IndexBlockRestartInterval: o.Table.IndexBlockRestartInterval, MetadataBlockSize: o.Table.MetadataBlockSize,
+		TwoLevelIndex: o.Table.IndexType == TwoLevelIndexSearch, PartitionFilters: o.Table.PartitionFilters,
 		Compression: comp, Checksum: o.Table.Checksum, FormatVersion: o.Table.FormatVersion,
 		FamilyID: c.id, FamilyName: c.name, DBID: c.db.identity, SessionID: c.db.session, FileNumber: num,
 		CreationTime: c.db.now(), FileCreationTime: c.db.now(),
 	}
+	if o.Table.DataBlockIndexType == DataBlockBinaryAndHash {
+		w.HashUtilRatio = o.Table.DataBlockHashTableUtilRatio
+	}
+	return w
 }
 
 func (c *ColumnFamily) createTable(num uint64, level int, bottommost bool) (*sstable.Writer, error) {

@@ -389,3 +389,44 @@ func ExampleNewCacheWithOptions() {
 	fmt.Println(c.Capacity(), c.Usage())
 	// Output: 67108864 0
 }
+
+// Keys of a user begin with the user's number. Seeks for one that has none of them read no data block, for the filters of
+// tables and memtable know prefixes.
+func ExampleSliceTransform() {
+	o := &ashlar.Options{}
+	o.PrefixExtractor = ashlar.FixedPrefixTransform(4)
+	o.Table.FilterPolicy = filter.Ribbon(10)
+	o.MemtablePrefixBloomSizeRatio = 0.1
+	db := open(o)
+	defer db.Close()
+	for _, k := range []string{"0001/age", "0001/name", "0002/name"} {
+		db.Put([]byte(k), []byte("v"), nil)
+	}
+	it := db.NewIterator(&ashlar.ReadOptions{PrefixSameAsStart: true})
+	defer it.Close()
+	for ok := it.Seek([]byte("0001/")); ok; ok = it.Next() {
+		fmt.Println(string(it.Key()))
+	}
+	fmt.Println(it.Seek([]byte("0003/")))
+	// Output:
+	// 0001/age
+	// 0001/name
+	// false
+}
+
+// Indexes and filters in partitions take block cache, not memory of their own.
+func ExampleIndexType() {
+	o := &ashlar.Options{}
+	o.Table.IndexType, o.Table.PartitionFilters = ashlar.TwoLevelIndexSearch, true
+	o.Table.FilterPolicy = filter.Bloom(10)
+	o.Table.DataBlockIndexType = ashlar.DataBlockBinaryAndHash
+	db := open(o)
+	defer db.Close()
+	db.Put([]byte("k"), []byte("v"), nil)
+	fmt.Println(db.Flush(context.Background(), nil))
+	v, err := db.Get([]byte("k"), nil)
+	fmt.Println(string(v), err)
+	// Output:
+	// <nil>
+	// v <nil>
+}

@@ -26,6 +26,10 @@ type Iterator struct {
 	opts   ReadOptions
 	handle *handle
 
+	// prefix is that of the keys shown, if bounded is set (PrefixSameAsStart).
+	prefix  []byte
+	bounded bool
+
 	// How the internal iterator stands to the entry shown:
 	//
 	//	forward   it stands on the entry that is shown
@@ -166,11 +170,11 @@ func (i *Iterator) seekToFirst() bool {
 	if !i.usable() {
 		return false
 	}
-	i.dir = forward
+	i.dir, i.bounded = forward, false
 	if i.lower != nil {
-		return i.showNext(i.it.SeekGE(i.newest(i.lower), nil), false)
+		return i.bind(i.showNext(i.it.SeekGE(i.newest(i.lower), i.seekPrefix(i.lower)), false))
 	}
-	return i.showNext(i.it.First(), false)
+	return i.bind(i.showNext(i.it.First(), false))
 }
 
 // SeekToLast goes to the last entry.
@@ -183,11 +187,11 @@ func (i *Iterator) seekToLast() bool {
 	if !i.usable() {
 		return false
 	}
-	i.dir = backward
+	i.dir, i.bounded = backward, false
 	if i.upper != nil {
-		return i.showPrev(i.it.SeekLT(kv.SeekKey(i.upper, kv.MaxSeq)))
+		return i.bind(i.showPrev(i.it.SeekLT(kv.SeekKey(i.upper, kv.MaxSeq))))
 	}
-	return i.showPrev(i.it.Last())
+	return i.bind(i.showPrev(i.it.Last()))
 }
 
 // Seek goes to the first entry with a key >= key.
@@ -200,11 +204,12 @@ func (i *Iterator) seek(key []byte) bool {
 	if !i.usable() {
 		return false
 	}
+	i.bindTo(key)
 	if i.lower != nil && i.cmp(key, i.lower) < 0 {
 		key = i.lower
 	}
 	i.dir = forward
-	return i.showNext(i.it.SeekGE(i.newest(key), nil), false)
+	return i.showNext(i.it.SeekGE(i.newest(key), i.seekPrefix(key)), false)
 }
 
 // SeekForPrev goes to the last entry with a key <= key.
@@ -217,6 +222,7 @@ func (i *Iterator) seekForPrev(key []byte) bool {
 	if !i.usable() {
 		return false
 	}
+	i.bindTo(key)
 	i.dir = backward
 	if i.upper != nil && i.cmp(key, i.upper) >= 0 {
 		return i.showPrev(i.it.SeekLT(kv.SeekKey(i.upper, kv.MaxSeq)))
@@ -232,7 +238,7 @@ func (i *Iterator) Next() bool {
 
 func (i *Iterator) next() bool {
 	if !i.valid {
-		if i.err != nil || i.dir != backward && i.placed {
+		if i.err != nil || i.bounded || i.dir != backward && i.placed {
 			return false
 		}
 		return i.seekToFirst()
@@ -259,7 +265,7 @@ func (i *Iterator) Prev() bool {
 
 func (i *Iterator) prev() bool {
 	if !i.valid {
-		if i.err != nil || i.dir == backward && i.placed {
+		if i.err != nil || i.bounded || i.dir == backward && i.placed {
 			return false
 		}
 		return i.seekToLast()
@@ -272,6 +278,50 @@ func (i *Iterator) prev() bool {
 		return i.showPrev(i.it.SeekLT(kv.SeekKey(i.key, kv.MaxSeq)))
 	}
 	return i.showPrev(i.beside)
+}
+
+// extractor is the family's if the iterator is to mind prefixes.
+func (i *Iterator) extractor() SliceTransform {
+	if i.opts.TotalOrderSeek {
+		return nil
+	}
+	return i.cf.opts.PrefixExtractor
+}
+
+// bindTo has the iterator keep to the prefix of key, if that is what its options say and if key has one.
+func (i *Iterator) bindTo(key []byte) {
+	i.bounded = false
+	if x := i.extractor(); x != nil && i.opts.PrefixSameAsStart && x.InDomain(key) {
+		i.prefix, i.bounded = append(i.prefix[:0], x.Transform(key)...), true
+	}
+}
+
+// bind is bindTo the key that is shown, if there is one.
+func (i *Iterator) bind(valid bool) bool {
+	if valid {
+		i.bindTo(i.key)
+	}
+	return valid
+}
+
+// leaves says that a key has not the prefix that the iterator keeps to.
+func (i *Iterator) leaves(key []byte) bool {
+	x := i.cf.opts.PrefixExtractor
+	return i.bounded && !(x.InDomain(key) && bytes.Equal(x.Transform(key), i.prefix))
+}
+
+// seekPrefix returns the prefix of the key that is to be sought forward if nothing without it will be shown: then filters
+// may be asked for it. Else nil.
+func (i *Iterator) seekPrefix(key []byte) []byte {
+	x := i.extractor()
+	if x == nil || !x.InDomain(key) {
+		return nil
+	}
+	p := x.Transform(key)
+	if i.bounded && bytes.Equal(p, i.prefix) || i.upper != nil && kv.Within(x, i.cf.opts.Comparator, p, i.upper) {
+		return p
+	}
+	return nil
 }
 
 // newest is where the versions of a key that the iterator may see begin: the key to seek.
@@ -313,7 +363,7 @@ func (i *Iterator) showNext(e *kv.Entry, skip bool) bool {
 		if i.hidden(e.Key.Seq()) {
 			continue
 		}
-		if i.upper != nil && i.cmp(e.Key.User, i.upper) >= 0 {
+		if i.upper != nil && i.cmp(e.Key.User, i.upper) >= 0 || i.leaves(e.Key.User) {
 			break
 		}
 		i.key = append(i.key[:0], e.Key.User...)
@@ -397,7 +447,7 @@ func (i *Iterator) showPrev(e *kv.Entry) bool {
 			}
 			found = false
 		}
-		if !found && i.lower != nil && i.cmp(e.Key.User, i.lower) < 0 {
+		if !found && (i.lower != nil && i.cmp(e.Key.User, i.lower) < 0 || i.leaves(e.Key.User)) {
 			break
 		}
 		if i.hidden(e.Key.Seq()) {
@@ -461,7 +511,7 @@ func (i *Iterator) Refresh(s *Snapshot) error {
 	}
 	i.release()
 	i.opts.Snapshot = s
-	i.valid, i.err, i.placed, i.dir = false, nil, false, forward
+	i.valid, i.err, i.placed, i.dir, i.bounded = false, nil, false, forward, false
 	i.open(&i.opts)
 	return i.err
 }

@@ -68,6 +68,38 @@ var (
 	ReverseBytewiseComparator = kv.ReverseBytewise
 )
 
+// SliceTransform takes the prefix of a key, for filters of prefixes.
+type SliceTransform = kv.SliceTransform
+
+// FixedPrefixTransform takes the first n bytes; shorter keys have no prefix. RocksDB calls it rocksdb.FixedPrefix.
+func FixedPrefixTransform(n int) SliceTransform { return kv.FixedPrefix(n) }
+
+// CappedPrefixTransform takes the first n bytes, or all of a shorter key. RocksDB calls it rocksdb.CappedPrefix.
+func CappedPrefixTransform(n int) SliceTransform { return kv.CappedPrefix(n) }
+
+// NoopTransform takes the whole key. RocksDB calls it rocksdb.Noop.
+var NoopTransform = kv.Noop
+
+// IndexType is how a table finds its data blocks.
+type IndexType uint8
+
+// The index types. RocksDB's two others are read, and taken for BinarySearch.
+const (
+	DefaultIndex        IndexType = iota // BinarySearch
+	BinarySearch                         // one index, in memory while the table is open
+	TwoLevelIndexSearch                  // partitions, which come through the block cache
+)
+
+// DataBlockIndexType is how a data block finds a key.
+type DataBlockIndexType uint8
+
+// The types of data blocks.
+const (
+	DefaultDataBlockIndex  DataBlockIndexType = iota // DataBlockBinarySearch
+	DataBlockBinarySearch                            // by search
+	DataBlockBinaryAndHash                           // by search, and by hash for Get
+)
+
 // Cache holds blocks of tables; several databases may share one. It is bounded by its capacity, and what iterators and
 // reads have in use counts in.
 type Cache = cache.Cache
@@ -129,6 +161,16 @@ type ReadOptions struct {
 	// IterateLowerBound is the smallest key that an iterator shows, IterateUpperBound the first that it does not. Nil is
 	// open. The iterator keeps copies.
 	IterateLowerBound, IterateUpperBound []byte
+	// PrefixSameAsStart ends an iterator where keys have another prefix than the one it was positioned to with Seek or
+	// SeekForPrev, or stood on first after SeekToFirst or SeekToLast, by the family's PrefixExtractor. Where it has ended
+	// it stays until it is positioned again. Keys without a prefix set no such end.
+	//
+	// A seek then asks filters of prefixes. Without it a seek asks them only where that cannot be seen: where
+	// IterateUpperBound lets nothing through that has another prefix, as that of ColumnFamily.Prefix. RocksDB also asks them
+	// otherwise, and leaves open what its iterator then shows behind the prefix.
+	PrefixSameAsStart bool
+	// TotalOrderSeek has iterators ask no filters of prefixes, and overrides PrefixSameAsStart.
+	TotalOrderSeek bool
 	// DontFillCache keeps blocks that the read brings in out of the block cache.
 	DontFillCache bool
 	// ReadTier limits where the read may look.
@@ -251,6 +293,15 @@ type ColumnFamilyOptions struct {
 	// OptimizeFiltersForHits leaves the filter out of tables that nothing lies below, and does not ask the filters of the
 	// last level: right where most keys that are looked up exist.
 	OptimizeFiltersForHits bool
+	// PrefixExtractor takes prefixes of keys, for filters that have them and for iterators that keep to them. Default: none.
+	// It may change between two openings: tables that were written with another one are not asked for prefixes.
+	PrefixExtractor SliceTransform
+	// MemtablePrefixBloomSizeRatio, if not 0, gives each memtable a Bloom filter of so many bytes for each of
+	// WriteBufferSize, at most 0.25: of prefixes if there is a PrefixExtractor, and of whole keys with
+	// MemtableWholeKeyFiltering. It takes its memory beside the write buffer. 0.
+	MemtablePrefixBloomSizeRatio float64
+	// MemtableWholeKeyFiltering puts whole keys into the memtables' filters, which Get asks.
+	MemtableWholeKeyFiltering bool
 	// Table has the options of the table format.
 	Table TableOptions
 }
@@ -259,6 +310,22 @@ type ColumnFamilyOptions struct {
 type TableOptions struct {
 	// FilterPolicy makes a filter for each table. Default: none.
 	FilterPolicy filter.Policy
+	// NoWholeKeyFiltering leaves keys out of filters, so that these have only prefixes. Without a PrefixExtractor there
+	// is then no filter.
+	NoWholeKeyFiltering bool
+	// PartitionFilters cuts filters into partitions of about MetadataBlockSize, which come through the block cache. It
+	// needs TwoLevelIndexSearch, and is nothing without it.
+	PartitionFilters bool
+	// IndexType is how data blocks are found. BinarySearch.
+	IndexType IndexType
+	// MetadataBlockSize is the size of partitions of indexes and filters. 4096.
+	MetadataBlockSize int
+	// IndexBlockRestartInterval is how many keys share a full key in an index block. 1.
+	IndexBlockRestartInterval int
+	// DataBlockIndexType is how keys are found in a data block. DataBlockBinarySearch.
+	DataBlockIndexType DataBlockIndexType
+	// DataBlockHashTableUtilRatio is how many keys a hash index has for each of its buckets. 0.75.
+	DataBlockHashTableUtilRatio float64
 	// BlockSize is the size of a data block before compression. 4096.
 	BlockSize int
 	// BlockRestartInterval is how many keys share a full key in a data block. 16.
@@ -312,6 +379,11 @@ func (o *ColumnFamilyOptions) withDefaults() ColumnFamilyOptions {
 	c.CompressionPerLevel = slices.Clone(c.CompressionPerLevel)
 	or(&c.Table.BlockSize, 4096)
 	or(&c.Table.BlockRestartInterval, 16)
+	or(&c.Table.IndexBlockRestartInterval, 1)
+	or(&c.Table.MetadataBlockSize, 4096)
+	or(&c.Table.IndexType, BinarySearch)
+	or(&c.Table.DataBlockIndexType, DataBlockBinarySearch)
+	or(&c.Table.DataBlockHashTableUtilRatio, 0.75)
 	or(&c.Table.FormatVersion, 5)
 	or(&c.Table.Checksum, XXHash64)
 	return c
@@ -410,6 +482,8 @@ func (o *ColumnFamilyOptions) validate(name string) error {
 		{"TargetFileSizeMultiplier", o.TargetFileSizeMultiplier},
 		{"Table.BlockSize", o.Table.BlockSize},
 		{"Table.BlockRestartInterval", o.Table.BlockRestartInterval},
+		{"Table.IndexBlockRestartInterval", o.Table.IndexBlockRestartInterval},
+		{"Table.MetadataBlockSize", o.Table.MetadataBlockSize},
 	} {
 		if n.v < 0 {
 			bad("%s is %d", n.name, n.v)
@@ -420,6 +494,21 @@ func (o *ColumnFamilyOptions) validate(name string) error {
 	}
 	if v := o.Table.FormatVersion; v != 0 && (v < 2 || v > 7) {
 		bad("Table.FormatVersion is %d, want 2 to 7", v)
+	}
+	if r := o.MemtablePrefixBloomSizeRatio; !(r >= 0 && r <= 0.25) {
+		bad("MemtablePrefixBloomSizeRatio is %v, want 0 to 0.25", r)
+	}
+	if r := o.Table.DataBlockHashTableUtilRatio; !(r == 0 || r >= 0.01 && r <= 1) {
+		bad("Table.DataBlockHashTableUtilRatio is %v, want 0.01 to 1", r)
+	}
+	if o.Table.IndexType > TwoLevelIndexSearch {
+		bad("Table.IndexType is %d", o.Table.IndexType)
+	}
+	if o.Table.DataBlockIndexType > DataBlockBinaryAndHash {
+		bad("Table.DataBlockIndexType is %d", o.Table.DataBlockIndexType)
+	}
+	if o.PrefixExtractor != nil && o.PrefixExtractor.Name() == "" {
+		bad("PrefixExtractor has no Name")
 	}
 	if o.Table.Checksum > XXH3 {
 		bad("Table.Checksum is %d", o.Table.Checksum)

@@ -11,6 +11,7 @@ import (
 	"github.com/ashlardb/ashlar/internal/compress"
 	"github.com/ashlardb/ashlar/internal/corrupt"
 	"github.com/ashlardb/ashlar/internal/fname"
+	"github.com/ashlardb/ashlar/internal/kv"
 	"github.com/ashlardb/ashlar/internal/merge"
 	"github.com/ashlardb/ashlar/vfs"
 )
@@ -54,6 +55,18 @@ func number[O any, N int | uint64](name string, field func(*O) *N) setting[O] {
 				*p, err = strconv.ParseUint(s, 10, 64)
 			}
 			if err != nil {
+				return fmt.Errorf("%q is not a number", s)
+			}
+			return nil
+		}}
+}
+
+// decimal is a setting of a float64.
+func decimal[O any](name string, field func(*O) *float64) setting[O] {
+	return setting[O]{name,
+		func(o *O) string { return strconv.FormatFloat(*field(o), 'f', -1, 64) },
+		func(o *O, s string) (err error) {
+			if *field(o), err = strconv.ParseFloat(s, 64); err != nil {
 				return fmt.Errorf("%q is not a number", s)
 			}
 			return nil
@@ -153,16 +166,7 @@ var familySettings = []setting[ColumnFamilyOptions]{
 	number("target_file_size_base", func(o *ColumnFamilyOptions) *uint64 { return &o.TargetFileSizeBase }),
 	number("target_file_size_multiplier", func(o *ColumnFamilyOptions) *int { return &o.TargetFileSizeMultiplier }),
 	number("max_bytes_for_level_base", func(o *ColumnFamilyOptions) *uint64 { return &o.MaxBytesForLevelBase }),
-	{"max_bytes_for_level_multiplier",
-		func(o *ColumnFamilyOptions) string {
-			return strconv.FormatFloat(o.MaxBytesForLevelMultiplier, 'f', -1, 64)
-		},
-		func(o *ColumnFamilyOptions, s string) (err error) {
-			if o.MaxBytesForLevelMultiplier, err = strconv.ParseFloat(s, 64); err != nil {
-				return fmt.Errorf("%q is not a number", s)
-			}
-			return nil
-		}},
+	decimal("max_bytes_for_level_multiplier", func(o *ColumnFamilyOptions) *float64 { return &o.MaxBytesForLevelMultiplier }),
 	number("max_compaction_bytes", func(o *ColumnFamilyOptions) *uint64 { return &o.MaxCompactionBytes }),
 	number("soft_pending_compaction_bytes_limit", func(o *ColumnFamilyOptions) *uint64 { return &o.SoftPendingCompactionBytesLimit }),
 	number("hard_pending_compaction_bytes_limit", func(o *ColumnFamilyOptions) *uint64 { return &o.HardPendingCompactionBytesLimit }),
@@ -198,11 +202,36 @@ var familySettings = []setting[ColumnFamilyOptions]{
 			return nil
 		}},
 	enum("bottommost_compression", func(o *ColumnFamilyOptions) *Compression { return &o.BottommostCompression }, compressionNames),
+	{"prefix_extractor",
+		func(o *ColumnFamilyOptions) string {
+			if o.PrefixExtractor != nil && kv.ParseTransform(o.PrefixExtractor.Name()) == o.PrefixExtractor {
+				return o.PrefixExtractor.Name()
+			}
+			return "nullptr" // none, or one that RocksDB cannot make
+		},
+		func(o *ColumnFamilyOptions, s string) error {
+			o.PrefixExtractor = kv.ParseTransform(s) // one that is not built in has to come from the user
+			return nil
+		}},
+	decimal("memtable_prefix_bloom_size_ratio", func(o *ColumnFamilyOptions) *float64 { return &o.MemtablePrefixBloomSizeRatio }),
+	flag("memtable_whole_key_filtering", false, func(o *ColumnFamilyOptions) *bool { return &o.MemtableWholeKeyFiltering }),
 }
 
 var tableSettings = []setting[TableOptions]{
 	number("block_size", func(o *TableOptions) *int { return &o.BlockSize }),
 	number("block_restart_interval", func(o *TableOptions) *int { return &o.BlockRestartInterval }),
+	number("index_block_restart_interval", func(o *TableOptions) *int { return &o.IndexBlockRestartInterval }),
+	number("metadata_block_size", func(o *TableOptions) *int { return &o.MetadataBlockSize }),
+	flag("whole_key_filtering", true, func(o *TableOptions) *bool { return &o.NoWholeKeyFiltering }),
+	flag("partition_filters", false, func(o *TableOptions) *bool { return &o.PartitionFilters }),
+	enum("index_type", func(o *TableOptions) *IndexType { return &o.IndexType }, []named[IndexType]{
+		{BinarySearch, "kBinarySearch"}, {TwoLevelIndexSearch, "kTwoLevelIndexSearch"},
+		{BinarySearch, "kHashSearch"}, {BinarySearch, "kBinarySearchWithFirstKey"},
+	}),
+	enum("data_block_index_type", func(o *TableOptions) *DataBlockIndexType { return &o.DataBlockIndexType }, []named[DataBlockIndexType]{
+		{DataBlockBinarySearch, "kDataBlockBinarySearch"}, {DataBlockBinaryAndHash, "kDataBlockBinaryAndHash"},
+	}),
+	decimal("data_block_hash_table_util_ratio", func(o *TableOptions) *float64 { return &o.DataBlockHashTableUtilRatio }),
 	number("format_version", func(o *TableOptions) *int { return &o.FormatVersion }),
 	enum("checksum", func(o *TableOptions) *ChecksumType { return &o.Checksum }, []named[ChecksumType]{
 		{NoChecksum, "kNoChecksum"}, {CRC32cChecksum, "kCRC32c"}, {XXHashChecksum, "kxxHash"}, {XXHash64, "kxxHash64"}, {XXH3, "kXXH3"},
@@ -216,24 +245,14 @@ var tableSettings = []setting[TableOptions]{
 	}),
 	{"filter_policy",
 		func(o *TableOptions) string {
-			if p, ok := o.FilterPolicy.(interface{ BitsPerKey() float64 }); ok && o.FilterPolicy.Name() == filter.Bloom(10).Name() {
-				return fmt.Sprintf("bloomfilter:%s:false", strconv.FormatFloat(p.BitsPerKey(), 'f', -1, 64))
+			if p, ok := o.FilterPolicy.(interface{ OptionText() string }); ok {
+				return p.OptionText()
 			}
 			return "nullptr" // none, or one that RocksDB does not know
 		},
-		func(o *TableOptions, s string) error {
-			o.FilterPolicy = nil
-			if bits, ok := strings.CutPrefix(s, "bloomfilter:"); ok {
-				bits, _, _ = strings.Cut(bits, ":")
-				n, err := strconv.ParseFloat(bits, 64)
-				if err != nil || n < 0 {
-					return fmt.Errorf("%q has no bits per key", s)
-				}
-				if n > 0 {
-					o.FilterPolicy = filter.Bloom(n)
-				}
-			}
-			return nil
+		func(o *TableOptions, s string) (err error) {
+			o.FilterPolicy, err = filter.Parse(s)
+			return err
 		}},
 }
 

@@ -43,8 +43,14 @@ var legal = map[string][]any{
 	"Compression": compressions(NoCompression), "BottommostCompression": compressions(DefaultCompression),
 	"CompressionPerLevel": {[]Compression(nil), []Compression{NoCompression, ZSTDCompression}, []Compression{DefaultCompression}},
 
-	"FilterPolicy": {filter.Policy(nil), filter.Bloom(10), filter.Bloom(9.9), filter.Bloom(0.5)},
-	"BlockSize":    {1, 4096, 1 << 20}, "BlockRestartInterval": {1, 16, 1000}, "FormatVersion": {2, 3, 4, 5, 6, 7},
+	"PrefixExtractor":              {SliceTransform(nil), FixedPrefixTransform(8), CappedPrefixTransform(3), NoopTransform},
+	"MemtablePrefixBloomSizeRatio": {0.0, 0.1, 0.25}, "MemtableWholeKeyFiltering": {true, false},
+
+	"FilterPolicy":        {filter.Policy(nil), filter.Bloom(10), filter.Bloom(9.9), filter.Bloom(0.5), filter.Ribbon(10), filter.Ribbon(9.9)},
+	"NoWholeKeyFiltering": {true, false}, "PartitionFilters": {true, false}, "IndexType": {BinarySearch, TwoLevelIndexSearch},
+	"MetadataBlockSize": {1, 4096, 1 << 20}, "IndexBlockRestartInterval": {1, 16, 1000},
+	"DataBlockIndexType": {DataBlockBinarySearch, DataBlockBinaryAndHash}, "DataBlockHashTableUtilRatio": {0.01, 0.75, 1.0},
+	"BlockSize": {1, 4096, 1 << 20}, "BlockRestartInterval": {1, 16, 1000}, "FormatVersion": {2, 3, 4, 5, 6, 7},
 	"CacheIndexAndFilterBlocks": {true, false}, "CacheIndexAndFilterBlocksWithoutPriority": {true, false},
 	"PinL0FilterAndIndexBlocksInCache": {true, false},
 	"Checksum":                         {NoChecksum, CRC32cChecksum, XXHashChecksum, XXHash64, XXH3},
@@ -120,12 +126,17 @@ func TestWrongOptionsAreAllTold(t *testing.T) {
 	o := &Options{ErrorIfExists: true, ErrorIfMissing: true, MaxBackgroundJobs: -1, MaxOpenFiles: -2, WALRecoveryMode: 9, WALMapped: 9}
 	o.NumLevels, o.WriteBufferSize, o.MaxBytesForLevelMultiplier = 8, 1<<40, 0.5
 	o.Table.FormatVersion, o.Table.BlockSize, o.Table.Checksum, o.Compression = 8, -1, 99, 99
+	o.MemtablePrefixBloomSizeRatio, o.PrefixExtractor = 0.3, namelessTransform{NoopTransform}
+	o.Table.IndexType, o.Table.DataBlockIndexType, o.Table.DataBlockHashTableUtilRatio = 9, 9, 2
+	o.Table.MetadataBlockSize, o.Table.IndexBlockRestartInterval = -1, -1
 	o.ColumnFamilies = map[string]*ColumnFamilyOptions{"x": {NumLevels: 1, Comparator: &Comparator{}}, "y": nil}
 	err := o.Validate()
 	require.ErrorIs(t, err, ErrInvalidArgument)
 	for _, text := range []string{
 		"ErrorIfExists", "MaxBackgroundJobs", "MaxOpenFiles", "WALRecoveryMode", "WALMapped", "NumLevels is 8", "WriteBufferSize",
-		"MaxBytesForLevelMultiplier", "FormatVersion", "BlockSize", "Checksum", "compression", `"x": NumLevels is 1`, `"x": Comparator`,
+		"MaxBytesForLevelMultiplier", "FormatVersion", "BlockSize", "Checksum", "compression",
+		"MemtablePrefixBloomSizeRatio", "PrefixExtractor", "Table.IndexType", "DataBlockIndexType", "DataBlockHashTableUtilRatio",
+		"MetadataBlockSize", "IndexBlockRestartInterval", `"x": NumLevels is 1`, `"x": Comparator`,
 	} {
 		require.ErrorContains(t, err, text)
 	}
@@ -133,6 +144,24 @@ func TestWrongOptionsAreAllTold(t *testing.T) {
 	require.ErrorIs(t, opened, ErrInvalidArgument)
 	require.NoError(t, (*Options)(nil).Validate())
 	require.NoError(t, (&Options{}).Validate())
+}
+
+type namelessTransform struct{ SliceTransform }
+
+func (namelessTransform) Name() string { return "" }
+
+func TestWhatOnlyRocksDBHasIsReadAsWhatIsNearest(t *testing.T) {
+	o, err := parseOptions("x", []byte(`[DBOptions]
+[CFOptions "default"]
+  prefix_extractor=somebody.elses
+[TableOptions/BlockBasedTable "default"]
+  index_type=kBinarySearchWithFirstKey
+  filter_policy=ribbonfilter:12.5:3
+`))
+	require.NoError(t, err)
+	require.Nil(t, o.PrefixExtractor)
+	require.Equal(t, BinarySearch, o.Table.IndexType)
+	require.Equal(t, filter.Ribbon(12.5), o.Table.FilterPolicy)
 }
 
 func TestOpenKeepsToErrorIfMissingAndErrorIfExists(t *testing.T) {

@@ -49,6 +49,7 @@ func BenchmarkMayContain(b *testing.B) {
 func BenchmarkBuild(b *testing.B) {
 	for name, p := range map[string]Policy{"Bloom": Bloom(10), "StandardBloom": StandardBloom(10), "Ribbon": Ribbon(10)} {
 		b.Run(name, func(b *testing.B) {
+			size := 0
 			builder := p.NewBuilder(benchKeys)
 			var key [16]byte
 			var out []byte
@@ -58,9 +59,34 @@ func BenchmarkBuild(b *testing.B) {
 				builder.Add(key[:])
 				if n++; n%benchKeys == 0 {
 					out = builder.Finish(out[:0])
+					size = len(out)
 				}
 			}
-			out = builder.Finish(out[:0])
+			b.ReportMetric(8*float64(size)/benchKeys, "bits/key")
+		})
+	}
+}
+
+// BenchmarkProbe asks a block as partitions are asked, without a Reader.
+func BenchmarkProbe(b *testing.B) {
+	for name, p := range map[string]Policy{"Bloom": Bloom(10), "StandardBloom": StandardBloom(10), "Ribbon": Ribbon(10)} {
+		b.Run(name, func(b *testing.B) {
+			const n = 3276 // what 4096 bytes of Bloom hold
+			builder := p.NewBuilder(n)
+			var key [16]byte
+			for i := range uint64(n) {
+				binary.BigEndian.PutUint64(key[8:], i)
+				builder.Add(key[:])
+			}
+			block := builder.Finish(nil)
+			i := uint64(0)
+			for b.Loop() {
+				i++
+				binary.BigEndian.PutUint64(key[8:], n+i)
+				if _, err := p.(Prober).MayContain(block, key[:]); err != nil {
+					b.Fatal(err)
+				}
+			}
 		})
 	}
 }

@@ -42,6 +42,9 @@ type bloomPolicy struct{ millibits int }
 
 func (bloomPolicy) Name() string { return bloomName }
 
+// PropertyName is what RocksDB has in a table's property rocksdb.filter.policy.
+func (bloomPolicy) PropertyName() string { return "bloomfilter" }
+
 // BitsPerKey is how many bits the policy was asked to spend on a key; RocksDB's OPTIONS file states it.
 func (p bloomPolicy) BitsPerKey() float64 { return float64(p.millibits) / 1000 }
 

@@ -47,3 +47,32 @@ func ExampleStandardBloom() {
 	fmt.Println(ok, err, reader.MayContain([]byte("apple")), reader.MayContain([]byte("plum")))
 	// Output: true <nil> true false
 }
+
+// The block is under Bloom's name, and smaller for the same false-positive rate.
+func ExampleRibbon() {
+	sizes := map[string]int{}
+	for name, policy := range map[string]filter.Policy{"Bloom": filter.Bloom(10), "Ribbon": filter.Ribbon(10)} {
+		builder := policy.NewBuilder(10_000)
+		for i := range 10_000 {
+			builder.Add(fmt.Appendf(nil, "key%d", i))
+		}
+		sizes[name] = len(builder.Finish(nil))
+	}
+	fmt.Println(filter.Ribbon(10).Name() == filter.Bloom(10).Name())
+	fmt.Println(sizes["Ribbon"]*10/sizes["Bloom"], "tenths")
+	// Output:
+	// true
+	// 7 tenths
+}
+
+// A filter that lies in a cache is asked where it is.
+func ExampleProber() {
+	builder := filter.Bloom(10).NewBuilder(1)
+	builder.Add([]byte("apple"))
+	block := builder.Finish(nil)
+	fmt.Println(filter.Bloom(10).(filter.Prober).MayContain(block, []byte("apple")))
+	fmt.Println(filter.Bloom(10).(filter.Sizer).KeysIn(4096))
+	// Output:
+	// true <nil>
+	// 3276
+}

@@ -49,6 +49,7 @@ type run struct {
 	files []*manifest.File
 	level *level
 	part  int               // its place in the owner's parts
+	skip  bool              // its filters are not asked
 	lists []*tombstone.List // of the files opened so far; nil while none of them has range deletes
 	iterator.Concat
 	// The methods as values, made once.
@@ -63,7 +64,7 @@ var iters = sync.Pool{New: func() any {
 		r.owner = i
 		r.boundsOf = func(i int) (kv.Key, kv.Key) { return r.files[i].Smallest, r.files[i].Largest }
 		r.openFile = func(i int) (kv.Iterator, error) {
-			it, err := r.owner.table(r.files[i], 1)
+			it, err := r.owner.table(r.files[i], 1, r.skip)
 			if err != nil {
 				return nil, err
 			}
@@ -83,8 +84,8 @@ func (s *Superversion) NewIter(o IterOptions) *Iter {
 		files := s.levels[n].files
 		switch {
 		case n == 0:
-			for _, f := range files {
-				it, err := i.table(f, 0)
+			for k, f := range files {
+				it, err := i.table(f, 0, s.skipFilter(0, k))
 				if err != nil {
 					i.parts = append(i.parts, kv.Empty{Error: err})
 					continue
@@ -94,7 +95,7 @@ func (s *Superversion) NewIter(o IterOptions) *Iter {
 			}
 		case len(files) > 0:
 			r := &i.runs[n]
-			r.files, r.level, r.part = files, &s.levels[n], len(i.parts)
+			r.files, r.level, r.part, r.skip = files, &s.levels[n], len(i.parts), s.skipFilter(n, 0)
 			r.Init(s.tree.cmp, len(files), r.boundsOf, r.openFile)
 			i.parts = append(i.parts, &r.Concat)
 		}
@@ -161,15 +162,15 @@ func (t *tableIter) Close() error {
 	return err
 }
 
-// table opens one table's iterator.
-func (i *Iter) table(f *manifest.File, level int) (*tableIter, error) {
+// table opens one table's iterator, which asks no filter if skip is set.
+func (i *Iter) table(f *manifest.File, level int, skip bool) (*tableIter, error) {
 	h, err := i.sv.open(f, level)
 	if err != nil {
 		return nil, err
 	}
 	t := tableIters.Get().(*tableIter)
 	t.Iterator, t.h = h.Reader().NewIter(sstable.IterOptions{
-		DontFillCache: i.o.DontFillCache, CacheOnly: i.o.CacheOnly, Context: i.o.Context,
+		DontFillCache: i.o.DontFillCache, CacheOnly: i.o.CacheOnly, Context: i.o.Context, SkipFilter: skip,
 	}), h
 	return t, nil
 }

@@ -36,5 +36,10 @@
 // AddTombstone keeps range deletes beside the entries, in tombstones.go; only it takes a mutex, for a short time. Get
 // minds them. Iterators walk the entries alone: whoever merges them asks AppendTombstones what is hidden.
 //
+// # A filter beside it
+//
+// UseBloom gives a table a Bloom filter of whole keys, prefixes or both (bloom.go), which Get and seeks with a prefix ask
+// before they walk. Its memory is not in the arena.
+//
 // RocksDB calls this the inline skiplist; nothing of the form here ever reaches a disk.
 package memtable

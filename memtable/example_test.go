@@ -45,3 +45,21 @@ func Example() {
 	// "plum"#4,DEL=
 	// "plum"#2,SET=blue
 }
+
+// A filter of whole keys ends lookups of absent keys before the list is searched.
+func ExampleBloom() {
+	arena, err := memtable.NewArena(1 << 20)
+	if err != nil {
+		panic(err)
+	}
+	t := memtable.New(kv.Bytewise, arena, 1)
+	defer t.Release()
+	t.UseBloom(memtable.NewBloom(4096, true, nil))
+	var hint memtable.Hint
+	fmt.Println(t.Insert(&hint, []byte("apple"), kv.MakeTrailer(1, kv.KindValue), []byte("red")))
+	g := lookup.Get{User: []byte("apple"), Seq: kv.MaxSeq}
+	fmt.Println(t.Get(&g), string(g.Value))
+	// Output:
+	// <nil>
+	// true red
+}

@@ -11,7 +11,8 @@ import "github.com/ashlardb/ashlar/internal/kv"
 // the one before. Half of the nodes have one level, a quarter two, so a step redoes two levels on average.
 // BenchmarkPrev against BenchmarkPrevBySearch, which starts from the top, is 2 : 3.
 type Iterator struct {
-	list *list
+	list  *list
+	bloom *Bloom
 	// node is where it stands: the head before the first entry, 0 behind the last.
 	node  uint32
 	entry kv.Entry
@@ -24,10 +25,10 @@ type Iterator struct {
 var _ kv.Iterator = (*Iterator)(nil)
 
 // NewIter returns an iterator, to be positioned first.
-func (t *Table) NewIter() *Iterator { return &Iterator{list: &t.list} }
+func (t *Table) NewIter() *Iterator { return &Iterator{list: &t.list, bloom: t.bloom} }
 
 // Init makes it an iterator of t, as NewIter does, for owners that keep their iterators' memory.
-func (it *Iterator) Init(t *Table) { *it = Iterator{list: &t.list} }
+func (it *Iterator) Init(t *Table) { *it = Iterator{list: &t.list, bloom: t.bloom} }
 
 func (it *Iterator) at(node uint32) *kv.Entry {
 	it.node = node
@@ -53,10 +54,14 @@ func (it *Iterator) Last() *kv.Entry {
 	return it.down(&behindAll)
 }
 
-// SeekGE positions at the first entry with key >= k. The prefix is not made use of.
-func (it *Iterator) SeekGE(k kv.Key, _ []byte) *kv.Entry {
-	w := it.list.target(k.User, k.Trailer)
+// SeekGE positions at the first entry with key >= k. With a prefix that the table's filter does not know it goes behind
+// the last entry.
+func (it *Iterator) SeekGE(k kv.Key, prefix []byte) *kv.Entry {
 	it.levels = 0
+	if prefix != nil && !it.bloom.mayHavePrefix(prefix) {
+		return it.at(0)
+	}
+	w := it.list.target(k.User, k.Trailer)
 	_, next := it.list.find(&w)
 	return it.at(next.offset())
 }

@@ -33,6 +33,7 @@ type Table struct {
 	// Constant after New.
 	arena     *Arena
 	logNumber uint64
+	bloom     *Bloom // nil: none
 	id        uint64 // of this table alone, so that a Hint knows whose splice it has
 
 	sealed atomic.Bool // stored by Seal; read in builds with invariants
@@ -62,6 +63,9 @@ func New(cmp *kv.Comparer, a *Arena, logNumber uint64) *Table {
 	t.height.Store(1)
 	return t
 }
+
+// UseBloom gives the table a filter, before the first insert. A nil one is none.
+func (t *Table) UseBloom(b *Bloom) { t.bloom = b }
 
 // A Hint remembers where its last insert went. Give each goroutine or batch its own, and entries that follow each
 // other in key order find their places next to each other without a search. The zero value is ready; a hint that was
@@ -112,6 +116,7 @@ func (t *Table) Insert(h *Hint, key []byte, tr kv.Trailer, value []byte) error {
 		}
 		return ErrArenaFull
 	}
+	t.bloom.add(key)
 	w := t.target(key, tr)
 	if !t.fit(&h.splice, &w) || !t.insert(&h.splice, &w, node, height) {
 		return ErrDuplicate
@@ -149,7 +154,7 @@ func (t *Table) Get(g *lookup.Get) (done bool) {
 	if s := t.tombstones.Load(); s != nil {
 		g.Cover(s.cover(t.cmp, g.User, g.Seq))
 	}
-	return t.offer(g) || g.Covered()
+	return t.bloom.mayHaveKey(g.User) && t.offer(g) || g.Covered()
 }
 
 func (t *Table) offer(g *lookup.Get) (done bool) {

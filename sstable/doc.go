@@ -13,11 +13,11 @@
 //
 // # Writing
 //
-// A Writer takes ascending internal keys, and range deletes in any order, and makes a table with a one-level index and a
-// full filter. Format version 5 is the default: every RocksDB since 6.6 reads it. Versions 2 to 7 can be chosen (6 needs
-// RocksDB 8.6, 7 needs 10.4). The index holds shortened user keys, and internal keys only where the versions of one key go
-// over from one block to the next. A table for the bottom level has no filter under OptimizeFiltersForHits. Range deletes
-// are in no filter.
+// A Writer takes ascending internal keys, and range deletes in any order, and makes a table with an index and a filter,
+// each whole or in partitions. Format version 5 is the default: every RocksDB since 6.6 reads it. Versions 2 to 7 can be
+// chosen (6 needs RocksDB 8.6, 7 needs 10.4). The index holds shortened user keys, and internal keys only where the versions of one key go
+// over from one block to the next. A filter has keys, their prefixes, or both. A table for the bottom level has none under
+// OptimizeFiltersForHits. Range deletes are in no filter.
 //
 // # Reading
 //
@@ -30,8 +30,8 @@
 //
 // Get is a straight walk on the caller's stack; an Iterator goes both ways. Both show what is there, whether or not a range
 // delete of the table hides it; those are for whoever merges tables to ask for, with Tombstones. Index, filter and range
-// deletes are decoded when the table is opened and stay in memory; data blocks go through the cache, or, for one who reads
-// all of a table once, past it in large reads. Tables keeps readers open, up to a limit.
+// deletes are decoded when the table is opened and stay in memory, but for partitions; these and data blocks go through
+// the cache, or data blocks, for one who reads all of a table once, past it in large reads. Tables keeps readers open, up to a limit.
 //
 // # Damage
 //

@@ -125,7 +125,9 @@ func TestGetAndNextAllocateNothing(t *testing.T) {
 			}
 		}
 		walk()
-		require.Zero(t, testing.AllocsPerRun(5, walk))
+		if allocs := testing.AllocsPerRun(5, walk); !raceEnabled { // its pools forget, and its collector allocates
+			require.Zero(t, allocs)
+		}
 		require.NoError(t, i.Close())
 		require.NoError(t, r.Close())
 	}

@@ -38,10 +38,21 @@ func TestTablesOfEveryFormReadBackLikeASortedSlice(t *testing.T) {
 					IndexBlockRestartInterval: []int{0, 2, 16}[round%3],
 				}
 				if round%2 == 0 {
-					o.Filter = filter.Bloom(10)
+					o.Filter = []filter.Policy{filter.Bloom(10), filter.Ribbon(10), filter.StandardBloom(10)}[round/2%3]
+				}
+				if round%3 > 0 {
+					o.TwoLevelIndex, o.PartitionFilters = true, round%3 == 1
+					o.MetadataBlockSize = []int{0, 1, 100}[round/3%3]
+				}
+				if round%4 == 0 {
+					o.HashUtilRatio = 0.75
+				}
+				if round%7 < 4 {
+					o.PrefixExtractor = []kv.SliceTransform{kv.FixedPrefix(6), kv.CappedPrefix(7), kv.Noop, kv.FixedPrefix(100)}[round%7]
+					o.NoWholeKeyFiltering = round%4 > 1
 				}
 				m := tw.write(t, fs, "t", o)
-				r := open(t, fs, "t", ReaderOptions{Comparer: cmp, Cache: testCache()})
+				r := open(t, fs, "t", ReaderOptions{Comparer: cmp, Cache: testCache(), PrefixExtractor: o.PrefixExtractor})
 				require.Equal(t, o.Filter != nil, r.HasFilter())
 				p := r.Properties()
 				require.Equal(t, uint64(len(tw.entries)), p.Entries)
@@ -160,18 +171,42 @@ func TestAFailedWriterStaysFailedAndClosesItsFile(t *testing.T) {
 	}
 }
 
+// filterKinds are options for every kind of filter that a table can have.
+func filterKinds() map[string]WriterOptions {
+	kinds := map[string]WriterOptions{}
+	for name, p := range map[string]filter.Policy{"Bloom": filter.Bloom(10), "StandardBloom": filter.StandardBloom(10), "Ribbon": filter.Ribbon(10)} {
+		o := WriterOptions{Filter: p}
+		kinds[name] = o
+		o.PrefixExtractor = kv.FixedPrefix(6)
+		kinds[name+", whole keys and prefixes"] = o
+		o.NoWholeKeyFiltering = true
+		kinds[name+", prefixes"] = o
+		o.TwoLevelIndex, o.PartitionFilters, o.MetadataBlockSize = true, true, 64
+		kinds[name+", prefixes in partitions"] = o
+		o.NoWholeKeyFiltering = false
+		kinds[name+", whole keys and prefixes in partitions"] = o
+		o.PrefixExtractor = nil
+		kinds[name+" in partitions"] = o
+	}
+	return kinds
+}
+
 func TestBottommostTableHasNoFilterWhenHitsAreWhatMatters(t *testing.T) {
 	tw := some(rand.New(rand.NewPCG(1, 1)), kv.Bytewise, 50)
 	for _, hits := range []bool{false, true} {
 		for _, bottom := range []bool{false, true} {
-			t.Run(fmt.Sprintf("OptimizeFiltersForHits=%v,Bottommost=%v", hits, bottom), func(t *testing.T) {
-				fs := vfs.NewMem()
-				tw.write(t, fs, "t", WriterOptions{Filter: filter.Bloom(10), OptimizeFiltersForHits: hits, Bottommost: bottom})
-				r := open(t, fs, "t", ReaderOptions{})
-				defer r.Close()
-				require.Equal(t, !(hits && bottom), r.HasFilter())
-				require.Equal(t, !(hits && bottom), r.Properties().FilterSize > 0)
-			})
+			for name, kind := range filterKinds() {
+				t.Run(fmt.Sprintf("OptimizeFiltersForHits=%v,Bottommost=%v,%s", hits, bottom, name), func(t *testing.T) {
+					fs := vfs.NewMem()
+					kind.OptimizeFiltersForHits, kind.Bottommost = hits, bottom
+					tw.write(t, fs, "t", kind)
+					r := open(t, fs, "t", ReaderOptions{PrefixExtractor: kind.PrefixExtractor})
+					defer r.Close()
+					require.Equal(t, !(hits && bottom), r.HasFilter())
+					require.Equal(t, !(hits && bottom), r.Properties().FilterSize > 0)
+					require.Equal(t, !(hits && bottom), r.Properties().FilterPolicy != "")
+				})
+			}
 		}
 	}
 }

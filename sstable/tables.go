@@ -25,8 +25,9 @@ const tableShards = 16
 
 // FamilyOptions say how the tables of a column family are read.
 type FamilyOptions struct {
-	Comparer *kv.Comparer
-	Filter   filter.Policy
+	Comparer        *kv.Comparer
+	Filter          filter.Policy
+	PrefixExtractor kv.SliceTransform
 	// CacheMeta, HighPriority and Pin are those of ReaderOptions.
 	CacheMeta, HighPriority, Pin bool
 	// Stats may be nil.
@@ -206,8 +207,10 @@ func (t *Tables) open(num, size uint64, largestSeq kv.Seq, o *FamilyOptions) (*R
 		f.Close()
 		return nil, err
 	}
-	return Open(f, path, ReaderOptions{Comparer: o.Comparer, Filter: o.Filter, Cache: t.cache,
-		CacheMeta: o.CacheMeta, HighPriority: o.HighPriority, Pin: o.Pin, LargestSeq: largestSeq, Stats: o.Stats})
+	return Open(f, path, ReaderOptions{
+		Comparer: o.Comparer, Filter: o.Filter, PrefixExtractor: o.PrefixExtractor, Cache: t.cache, CacheMeta: o.CacheMeta,
+		HighPriority: o.HighPriority, Pin: o.Pin, LargestSeq: largestSeq, Stats: o.Stats,
+	})
 }
 
 // Evict closes the table once its last handle is released. It is called when the file is about to be removed.

@@ -2,11 +2,13 @@ package sstable
 
 import (
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -118,4 +120,74 @@ func TestRocksDBShowsOurProperties(t *testing.T) {
 		require.Equal(t, fmt.Sprint(want), shown[name], name)
 	}
 	require.Contains(t, out, fmt.Sprintf("index block size (user-key? %d, delta-value? 1): %d", map[bool]int{true: 1}[p.IndexKeyIsUserKey], p.IndexSize))
+}
+
+// Every kind of filter and index, before RocksDB's tool: it verifies the table, sees all entries, and names what is in it.
+func TestRocksDBReadsEveryKindOfFilterAndIndex(t *testing.T) {
+	dir := t.TempDir()
+	tw := some(rand.New(rand.NewPCG(77, 1)), kv.Bytewise, 800)
+	var want strings.Builder
+	for _, e := range tw.entries {
+		fmt.Fprintf(&want, "'%X' seq:%d, type:%d => %X\n", e.Key.User, e.Key.Seq(), e.Key.Kind(), e.Value)
+	}
+	kinds := filterKinds()
+	kinds["no filter, two levels"] = WriterOptions{TwoLevelIndex: true, MetadataBlockSize: 300, IndexBlockRestartInterval: 4}
+	kinds["no filter, hash indexes"] = WriterOptions{HashUtilRatio: 0.75}
+	num := 0
+	for _, name := range slices.Sorted(maps.Keys(kinds)) {
+		o := kinds[name]
+		for _, bottom := range []bool{false, true} {
+			num++
+			file := filepath.Join(dir, fmt.Sprintf("%06d.sst", num))
+			o.FormatVersion, o.BlockSize = 2+num/2%4, 300
+			o.OptimizeFiltersForHits, o.Bottommost = true, bottom
+			if num%3 == 0 {
+				o.HashUtilRatio = 0.5
+			}
+			tw.write(t, vfs.OS, file, o)
+			out, ok := sstDump(t, file, "--command=verify", "--verify_checksum")
+			if !ok {
+				return
+			}
+			require.Contains(t, out, "The file is ok", name)
+			if bottom {
+				out, _ = sstDump(t, file, "--command=none", "--show_properties")
+			} else {
+				out, _ = sstDump(t, file, "--command=scan", "--output_hex", "--show_properties")
+				require.Contains(t, out, want.String(), name)
+			}
+			r := open(t, vfs.OS, file, ReaderOptions{})
+			p := *r.Properties()
+			r.Close()
+			shown := func(name string, value any) {
+				require.Contains(t, out, fmt.Sprintf("%s: %v\n", name, value))
+			}
+			shown("filter block size", p.FilterSize)
+			shown("# entries for filter", p.FilterEntries)
+			policy := "N/A"
+			if o.Filter != nil && !bottom {
+				policy = map[bool]string{true: "bloomfilter", false: o.Filter.Name()}[o.Filter.Name() == "rocksdb.BuiltinBloomFilter"]
+				if strings.HasPrefix(name, "Ribbon") {
+					policy = "ribbonfilter"
+				}
+				require.NotZero(t, p.FilterSize)
+			} else {
+				require.Zero(t, p.FilterSize)
+			}
+			shown("filter policy name", policy)
+			extractor := "nullptr"
+			if o.PrefixExtractor != nil {
+				extractor = "rocksdb.FixedPrefix.6"
+			}
+			shown("prefix extractor name", extractor)
+			digit := map[bool]string{true: "0x31", false: "0x30"}
+			shown("# rocksdb.block.based.table.whole.key.filtering", digit[!o.NoWholeKeyFiltering])
+			shown("# rocksdb.block.based.table.prefix.filtering", digit[o.PrefixExtractor != nil])
+			if o.TwoLevelIndex {
+				require.Greater(t, p.IndexPartitions, uint64(2))
+				shown("# index partitions", p.IndexPartitions)
+				shown("top-level index size", p.TopLevelIndexSize)
+			}
+		}
+	}
 }

@@ -2,7 +2,7 @@
 //
 //  1. Keys come strictly ascending; each goes into the current data block, and its user key into the filter.
 //  2. A data block is finished when it is large enough. Its separator in the index is decided by the next key that
-//     comes, so separators are kept, flat, until Finish, which is also when it is known whether user keys suffice.
+//     comes (index_writer.go).
 //  3. Stored blocks gather in out, which goes to the file in large writes.
 //  4. After an error the writer is done: every later call returns that error.
 
@@ -19,7 +19,6 @@ import (
 	"github.com/ashlardb/ashlar/internal/checksum"
 	"github.com/ashlardb/ashlar/internal/compress"
 	"github.com/ashlardb/ashlar/internal/corrupt"
-	"github.com/ashlardb/ashlar/internal/invariants"
 	"github.com/ashlardb/ashlar/internal/kv"
 	"github.com/ashlardb/ashlar/internal/tombstone"
 	"github.com/ashlardb/ashlar/sstable/block"
@@ -41,6 +40,10 @@ type WriterOptions struct {
 	Comparer *kv.Comparer
 	// Filter is the filter to build; nil builds none.
 	Filter filter.Policy
+	// PrefixExtractor has the prefixes of keys go into the filter.
+	PrefixExtractor kv.SliceTransform
+	// NoWholeKeyFiltering leaves the keys themselves out of it. Then, without PrefixExtractor, there is none.
+	NoWholeKeyFiltering bool
 	// OptimizeFiltersForHits says that most reads find their key, so that a filter for the last level is not worth its
 	// memory; Bottommost says that this table has nothing below its range. With both no filter is built.
 	OptimizeFiltersForHits, Bottommost bool
@@ -52,6 +55,13 @@ type WriterOptions struct {
 	Checksum                  checksum.Type
 	FormatVersion             int // 2 to 7, default 5
 
+	// TwoLevelIndex cuts the index into partitions of about MetadataBlockSize bytes, 4096 by default, which readers get
+	// through the cache. PartitionFilters does so with the filter; without TwoLevelIndex it has no effect.
+	TwoLevelIndex, PartitionFilters bool
+	MetadataBlockSize               int
+	// HashUtilRatio, if not 0, adds hash indexes to data blocks, with 1/HashUtilRatio buckets for each key.
+	HashUtilRatio float64
+
 	// For the properties.
 	FamilyID                                   uint32
 	FamilyName                                 string
@@ -62,9 +72,10 @@ type WriterOptions struct {
 	FileCreationTime                           uint64
 }
 
-// policy is the rule of OptimizeFiltersForHits, in one place: the bottom level has no filter when hits are what matters.
+// policy is the filter that the table gets. It is the one place for the rule of OptimizeFiltersForHits: the bottom level has
+// no filter, of whatever kind, when hits are what matters.
 func (o *WriterOptions) policy() filter.Policy {
-	if o.OptimizeFiltersForHits && o.Bottommost {
+	if o.OptimizeFiltersForHits && o.Bottommost || o.NoWholeKeyFiltering && o.PrefixExtractor == nil {
 		return nil
 	}
 	return o.Filter
@@ -89,6 +100,10 @@ func (o *WriterOptions) setDefaults() error {
 	if o.FormatVersion == 0 {
 		o.FormatVersion = 5
 	}
+	if o.MetadataBlockSize == 0 {
+		o.MetadataBlockSize = 4096
+	}
+	o.PartitionFilters = o.PartitionFilters && o.TwoLevelIndex
 	switch {
 	case o.FormatVersion < 2 || o.FormatVersion > maxFormat:
 		return fmt.Errorf("format version %d is not written", o.FormatVersion)
@@ -96,6 +111,8 @@ func (o *WriterOptions) setDefaults() error {
 		return fmt.Errorf("block size %d", o.BlockSize)
 	case o.BlockRestartInterval < 0 || o.IndexBlockRestartInterval < 0:
 		return errors.New("negative restart interval")
+	case o.MetadataBlockSize < 0 || o.HashUtilRatio < 0:
+		return errors.New("negative size of partitions or hash indexes")
 	case o.Compression == compress.BZip2:
 		return errors.New("BZip2 is only read")
 	}
@@ -131,16 +148,9 @@ type Writer struct {
 
 	data   block.Builder
 	prev   []byte // the last key of the block before, encoded
-	filter filter.Builder
+	filter filterWriter
 	foot   footer
-
-	// One separator for each data block that is finished; that of the last one waits for the next key.
-	seps     []byte // shortened user keys
-	ends     []int
-	trailers []kv.Trailer // with which they separate as internal keys
-	handles  []block.Handle
-	waiting  bool
-	split    bool // a user key goes over from one block to the next
+	index  indexWriter
 
 	tombstones    []tombstone.Tombstone
 	tombstoneSize uint64 // about what they take
@@ -158,16 +168,18 @@ func NewWriter(f vfs.File, path string, o WriterOptions) *Writer {
 	}
 	w.o = o
 	w.out = outBuffers.Get().(*[]byte)
-	w.data.Init(o.BlockRestartInterval)
+	if o.HashUtilRatio > 0 {
+		w.data.InitHashed(o.BlockRestartInterval, o.HashUtilRatio)
+	} else {
+		w.data.Init(o.BlockRestartInterval)
+	}
 	w.foot.version, w.foot.sum = o.FormatVersion, o.Checksum
 	if o.FormatVersion >= 6 {
 		for w.foot.base == 0 {
 			w.foot.base = rand.Uint32()
 		}
 	}
-	if p := w.o.policy(); p != nil {
-		w.filter = p.NewBuilder(0)
-	}
+	w.filter.init(&w.o)
 	w.meta.SmallestSeq = kv.MaxSeq
 	return w
 }
@@ -199,16 +211,18 @@ func (w *Writer) Add(k kv.Key, value []byte) error {
 				return err
 			}
 		}
-		if w.waiting {
+		if w.index.waiting {
 			w.separate(k, newUser)
+			if w.cut(k.User) {
+				newUser = true // to the next partition's filter
+			}
 		}
 	} else {
 		w.meta.Smallest = k.Clone()
 	}
 	w.data.Add(k, value)
-	if newUser && w.filter != nil {
-		w.filter.Add(k.User)
-		w.props.FilterEntries++
+	if newUser && w.filter.builder != nil {
+		w.filter.add(k.User)
 	}
 	w.props.Entries++
 	w.props.RawKeySize += uint64(size)
@@ -249,7 +263,7 @@ func (w *Writer) Entries() uint64 { return w.props.Entries + uint64(len(w.tombst
 
 // EstimatedSize is about how large the file would be if it were finished now, without the filter.
 func (w *Writer) EstimatedSize() uint64 {
-	return w.off + uint64(w.data.Size()) + uint64(len(w.seps)) + 12*uint64(len(w.handles)) + w.tombstoneSize
+	return w.off + uint64(w.data.Size()) + uint64(len(w.index.seps)) + 12*uint64(len(w.index.handles)) + w.tombstoneSize
 }
 
 // flushBlock stores the current data block.
@@ -259,36 +273,11 @@ func (w *Writer) flushBlock() error {
 		return err
 	}
 	w.prev = append(w.prev[:0], w.data.Last()...)
-	w.handles = append(w.handles, h)
-	w.waiting = true
+	w.index.handles = append(w.index.handles, h)
+	w.index.waiting = true
 	w.props.DataBlocks++
 	w.data.Reset()
 	return nil
-}
-
-// separate decides the separator between the block before and next, the first key behind it.
-func (w *Writer) separate(next kv.Key, newUser bool) {
-	w.waiting = false
-	last, _ := kv.ParseKey(w.prev)
-	start := len(w.seps)
-	t := last.Trailer
-	if newUser {
-		w.seps = w.o.Comparer.Separator(w.seps, last.User, next.User)
-		if s := w.seps[start:]; w.o.Comparer.CompareUser(last.User, s) < 0 {
-			t = kv.MakeTrailer(kv.MaxSeq, kv.KindSeparator)
-		}
-		if invariants.Enabled {
-			s := w.seps[start:]
-			if w.o.Comparer.CompareUser(last.User, s) > 0 || w.o.Comparer.CompareUser(s, next.User) >= 0 {
-				panic(fmt.Sprintf("separator %q is not between %q and %q", s, last.User, next.User))
-			}
-		}
-	} else {
-		w.seps = append(w.seps, last.User...)
-		w.split = true
-	}
-	w.ends = append(w.ends, len(w.seps))
-	w.trailers = append(w.trailers, t)
 }
 
 // writeBlock stores a block, compressed if it may be and if that makes it small enough.
@@ -377,13 +366,8 @@ func (w *Writer) finish() error {
 			return err
 		}
 	}
-	if w.waiting {
-		// Behind the last block comes nothing: its own last key ends it.
-		last, _ := kv.ParseKey(w.prev)
-		w.meta.Largest = last.Clone()
-		w.seps = append(w.seps, last.User...)
-		w.ends = append(w.ends, len(w.seps))
-		w.trailers = append(w.trailers, last.Trailer)
+	if w.index.waiting {
+		w.endIndex()
 	}
 	p := &w.props
 	p.DataSize, p.TailStart = w.off, w.off
@@ -395,16 +379,15 @@ func (w *Writer) finish() error {
 	}
 	var names []named // in order of their names, which do not depend on what there is
 
-	if w.filter != nil && p.Entries > 0 {
-		b := w.filter.Finish(nil)
-		h, err := w.writeBlock(b, false)
+	w.describeIndex()
+	if w.filter.builder != nil && p.Entries > 0 {
+		kind, h, err := w.writeFilter()
 		if err != nil {
 			return err
 		}
-		p.FilterSize = uint64(len(b))
-		names = append(names, named{metaFullFilter + w.o.Filter.Name(), h})
+		names = append(names, named{kind + w.o.Filter.Name(), h})
 	}
-	index, err := w.writeBlock(w.index(), true)
+	index, err := w.writeIndex()
 	if err != nil {
 		return err
 	}
@@ -458,33 +441,11 @@ func (w *Writer) finish() error {
 	return nil
 }
 
-// index returns the index block, of user keys if they suffice.
-func (w *Writer) index() []byte {
-	p := &w.props
-	p.IndexType = indexBinary
-	p.IndexKeyIsUserKey = w.foot.version >= 3 && !w.split
-	p.IndexValueIsDelta = w.foot.version >= 4
-	var b block.Builder
-	b.Init(w.o.IndexBlockRestartInterval)
-	var key []byte
-	start := 0
-	for n, h := range w.handles {
-		key = append(key[:0], w.seps[start:w.ends[n]]...)
-		if !p.IndexKeyIsUserKey {
-			key = binary.LittleEndian.AppendUint64(key, uint64(w.trailers[n]))
-		}
-		b.AddHandle(key, h, p.IndexValueIsDelta)
-		start = w.ends[n]
-	}
-	block := b.Finish()
-	p.IndexSize = uint64(len(block) + 5)
-	return block
-}
-
 // describe fills in the properties that are not counted on the way.
 func (w *Writer) describe() {
 	p, o := &w.props, &w.o
-	p.WholeKeyFiltering = true
+	p.WholeKeyFiltering, p.PrefixFiltering = !o.NoWholeKeyFiltering, o.PrefixExtractor != nil
+	p.FilterEntries = w.filter.total
 	p.FormatVersion = uint64(w.foot.version)
 	p.Compression = o.Compression.String()
 	if w.foot.version >= 7 {
@@ -497,11 +458,14 @@ func (w *Writer) describe() {
 	if o.MergeOperator != "" {
 		p.MergeOperator = o.MergeOperator
 	}
+	if o.PrefixExtractor != nil {
+		p.PrefixExtractor = o.PrefixExtractor.Name()
+	}
 	p.Collectors = "[]"
-	if w.filter != nil {
+	if w.filter.builder != nil {
 		p.FilterPolicy = o.Filter.Name()
-		if p.FilterPolicy == builtinFilter {
-			p.FilterPolicy = "bloomfilter"
+		if n, ok := o.Filter.(interface{ PropertyName() string }); ok {
+			p.FilterPolicy = n.PropertyName()
 		}
 	}
 	p.FamilyID, p.FamilyName = uint64(o.FamilyID), o.FamilyName
@@ -514,9 +478,6 @@ func (w *Writer) describe() {
 		p.SmallestSeq, p.LargestSeq = uint64(w.meta.SmallestSeq), uint64(w.meta.LargestSeq)
 	}
 }
-
-// builtinFilter is the name under which RocksDB stores its own filters.
-const builtinFilter = "rocksdb.BuiltinBloomFilter"
 
 // compressionSet is the property rocksdb.compression since format version 7: who compressed, and the types that occur.
 func compressionSet(t compress.Type, used *[256]bool) string {

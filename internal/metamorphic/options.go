@@ -74,11 +74,38 @@ var settings = []setting{
 			o.Table.FilterPolicy = filter.StandardBloom(8)
 		case "weak":
 			o.Table.FilterPolicy = filter.Bloom(1)
+		case "ribbon":
+			o.Table.FilterPolicy = filter.Ribbon(6)
 		default:
 			return fmt.Errorf("no filter is called %q", s)
 		}
 		return nil
-	}, pick("", "bloom", "standard", "weak")},
+	}, pick("", "bloom", "standard", "weak", "ribbon")},
+	{"prefix", func(o *ashlar.Options, s string) error {
+		n, err := strconv.Atoi(s)
+		o.PrefixExtractor = ashlar.CappedPrefixTransform(n)
+		if n%2 == 1 {
+			o.PrefixExtractor = ashlar.FixedPrefixTransform(n)
+		}
+		return err
+	}, pick("", "1", "2", "3", "4", "5")},
+	{"no-whole-keys", toggle(func(o *ashlar.Options) *bool { return &o.Table.NoWholeKeyFiltering }), pick("", "", "true")},
+	{"two-level", func(o *ashlar.Options, s string) (err error) {
+		o.Table.IndexType = ashlar.TwoLevelIndexSearch
+		o.Table.MetadataBlockSize, err = strconv.Atoi(s)
+		return err
+	}, pick("", "1", "100", "4096")},
+	{"partition-filters", toggle(func(o *ashlar.Options) *bool { return &o.Table.PartitionFilters }), pick("", "true")},
+	{"hash-index", func(o *ashlar.Options, s string) (err error) {
+		o.Table.DataBlockIndexType = ashlar.DataBlockBinaryAndHash
+		o.Table.DataBlockHashTableUtilRatio, err = strconv.ParseFloat(s, 64)
+		return err
+	}, pick("", "0.75", "1")},
+	{"memtable-bloom", func(o *ashlar.Options, s string) (err error) {
+		o.MemtablePrefixBloomSizeRatio, err = strconv.ParseFloat(s, 64)
+		o.MemtableWholeKeyFiltering = o.MemtablePrefixBloomSizeRatio > 0.1
+		return err
+	}, pick("", "0.01", "0.2")},
 	{"format", whole(func(o *ashlar.Options) *int { return &o.Table.FormatVersion }), pick("", "2", "3", "4", "5", "6", "7")},
 	{"block", whole(func(o *ashlar.Options) *int { return &o.Table.BlockSize }), pick("", "1", "100", "1000")},
 	{"merge", func(o *ashlar.Options, s string) error {

@@ -27,7 +27,7 @@ func TestHashedBlockWalksLikeASortedSlice(t *testing.T) {
 	for _, cmp := range []*kv.Comparer{kv.Bytewise, kv.ReverseBytewise} {
 		rng := rand.New(rand.NewPCG(21, 2))
 		var i Iter
-		for round := range 200 {
+		for round := range 100 {
 			tw := some(rng, cmp, rng.IntN(80))
 			b := tw.hashed([]int{1, 2, 3, 16, 0}[round%5], []float64{0.75, 0.1, 1, 5}[round%4])
 			require.True(t, hasHash(b))
