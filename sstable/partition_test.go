@@ -41,6 +41,13 @@ func sparse(n int) twin {
 	return tw
 }
 
+// filterNo is how often a filter has ended a lookup or a seek.
+func filterNo(s *Stats) uint64 {
+	var n stats.Counts
+	s.AddTo(&n)
+	return n[stats.LevelUseful] + n[stats.BloomFilterPrefixUseful]
+}
+
 func TestASeekWithAPrefixFindsEveryKeyThatHasItAndSkipsTheTableWhereNoneHas(t *testing.T) {
 	tw := sparse(60)
 	for name, o := range filterKinds() {
@@ -48,8 +55,8 @@ func TestASeekWithAPrefixFindsEveryKeyThatHasItAndSkipsTheTableWhereNoneHas(t *t
 			fs := vfs.NewMem()
 			o.BlockSize = 150
 			tw.write(t, fs, "t", o)
-			var counts Stats
-			r := open(t, fs, "t", ReaderOptions{PrefixExtractor: kv.FixedPrefix(6), Cache: testCache(), Stats: &counts})
+			var counted Stats
+			r := open(t, fs, "t", ReaderOptions{PrefixExtractor: kv.FixedPrefix(6), Cache: testCache(), Stats: &counted})
 			defer r.Close()
 			i := r.NewIter(IterOptions{})
 			defer i.Close()
@@ -73,7 +80,7 @@ func TestASeekWithAPrefixFindsEveryKeyThatHasItAndSkipsTheTableWhereNoneHas(t *t
 					absent += 3
 				}
 			}
-			no := noes(&counts)
+			no := filterNo(&counted)
 			if o.PrefixExtractor == nil {
 				require.Zero(t, no)
 				return
@@ -81,14 +88,6 @@ func TestASeekWithAPrefixFindsEveryKeyThatHasItAndSkipsTheTableWhereNoneHas(t *t
 			require.Greater(t, no, uint64(absent)*9/10, "%d seeks where there is nothing", absent)
 		})
 	}
-}
-
-// noes is how often a filter has said no, to reads of keys and to seeks.
-func noes(s *Stats) uint64 {
-	var c stats.Counts
-	s.AddTo(&c)
-	c.Sum()
-	return c[stats.BloomFilterUseful] + c[stats.BloomFilterPrefixUseful]
 }
 
 func TestAPartitionOfTheFilterKnowsTheFirstPrefixOfTheNext(t *testing.T) {
@@ -121,26 +120,26 @@ func TestEveryKeyIsFoundThroughEveryKindOfFilterAndMostOthersAreNot(t *testing.T
 			fs := vfs.NewMem()
 			o.BlockSize = 150
 			tw.write(t, fs, "t", o)
-			var counts Stats
-			r := open(t, fs, "t", ReaderOptions{PrefixExtractor: kv.FixedPrefix(6), Cache: testCache(), Stats: &counts})
+			var counted Stats
+			r := open(t, fs, "t", ReaderOptions{PrefixExtractor: kv.FixedPrefix(6), Cache: testCache(), Stats: &counted})
 			defer r.Close()
 			get := func(user []byte) lookup.State {
 				g := lookup.Get{User: user, Seq: kv.MaxSeq}
 				require.NoError(t, r.Get(&g, false))
-				g.Tally.Flush(&counts.Set, stats.NumberKeysRead, 1)
+				g.Tally.Flush(&counted.Set, 0, 0)
 				defer g.Release()
 				return g.State
 			}
 			for _, e := range tw.entries {
 				require.Equal(t, lookup.Found, get(e.Key.User), "%s", e.Key.User)
 			}
-			require.Zero(t, noes(&counts))
+			require.Zero(t, filterNo(&counted))
 			for p := range 1800 {
 				if p%30 != 1 {
 					require.Equal(t, lookup.Pending, get(fmt.Appendf(nil, "p%05d/00", p)))
 				}
 			}
-			require.Greater(t, noes(&counts), uint64(1740*9/10))
+			require.Greater(t, filterNo(&counted), uint64(1740*9/10))
 		})
 	}
 }
@@ -151,18 +150,18 @@ func TestTheFilterOfAnotherExtractorIsNotAsked(t *testing.T) {
 		fs := vfs.NewMem()
 		tw.write(t, fs, "t", WriterOptions{Filter: filter.Bloom(10), PrefixExtractor: kv.FixedPrefix(6), NoWholeKeyFiltering: !whole})
 		for _, e := range []kv.SliceTransform{nil, kv.FixedPrefix(5), kv.CappedPrefix(6), kv.FixedPrefix(6)} {
-			var counts Stats
-			r := open(t, fs, "t", ReaderOptions{PrefixExtractor: e, Stats: &counts})
+			var counted Stats
+			r := open(t, fs, "t", ReaderOptions{PrefixExtractor: e, Stats: &counted})
 			ours := e != nil && e.Name() == "rocksdb.FixedPrefix.6"
 			require.Equal(t, whole || ours, r.HasFilter())
 			i := r.NewIter(IterOptions{})
 			i.SeekGE(kv.SeekKey([]byte("p00007/1"), kv.MaxSeq), []byte("p00007"))
-			require.Equal(t, ours, noes(&counts) == 1)
+			require.Equal(t, ours, filterNo(&counted) == 1)
 			require.NoError(t, i.Close())
 			g := lookup.Get{User: []byte("p00007/1"), Seq: kv.MaxSeq}
 			require.NoError(t, r.Get(&g, false))
-			g.Tally.Flush(&counts.Set, stats.NumberKeysRead, 1)
-			require.Equal(t, whole || ours, noes(&counts) > map[bool]uint64{true: 1}[ours])
+			g.Tally.Flush(&counted.Set, 0, 0)
+			require.Equal(t, whole || ours, filterNo(&counted) > map[bool]uint64{true: 1}[ours])
 			require.NoError(t, r.Close())
 		}
 	}

@@ -212,8 +212,10 @@ func (t *Tables) open(num, size uint64, largestSeq kv.Seq, o *FamilyOptions) (*R
 		f.Close()
 		return nil, err
 	}
-	return Open(f, path, ReaderOptions{Comparer: o.Comparer, Filter: o.Filter, PrefixExtractor: o.PrefixExtractor, Cache: t.cache,
-		CacheMeta: o.CacheMeta, HighPriority: o.HighPriority, Pin: o.Pin, LargestSeq: largestSeq, Stats: o.Stats})
+	return Open(f, path, ReaderOptions{
+		Comparer: o.Comparer, Filter: o.Filter, PrefixExtractor: o.PrefixExtractor, Cache: t.cache, CacheMeta: o.CacheMeta,
+		HighPriority: o.HighPriority, Pin: o.Pin, LargestSeq: largestSeq, Stats: o.Stats,
+	})
 }
 
 // Evict closes the table once its last handle is released. It is called when the file is about to be removed.
