@@ -158,6 +158,7 @@ func (w *crowdWriter) write(serial int) bool {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	closed := w.db.closed.Load()
+	gone := slices.ContainsFunc(edits, func(e crowdEdit) bool { return e.cf.dropped.Load() })
 	var err error
 	if how > 3 && len(edits) == 1 {
 		err = edits[0].alone(o)
@@ -180,7 +181,7 @@ func (w *crowdWriter) write(serial int) bool {
 	}
 	answer := 0
 	switch {
-	case err == nil && !closed:
+	case err == nil && !closed && !gone:
 		w.took(edits, after)
 	case errors.Is(err, ErrIncomplete) && o.NoSlowdown:
 		answer = 1
@@ -191,7 +192,7 @@ func (w *crowdWriter) write(serial int) bool {
 	case errors.Is(err, ErrClosed) && w.closing.Load():
 		answer = 4
 	default:
-		w.t.Errorf("writer %d: %+v, closed before: %v: %v", w.id, *o, closed, err)
+		w.t.Errorf("writer %d: %+v, closed before: %v, dropped before: %v: %v", w.id, *o, closed, gone, err)
 	}
 	w.answers[answer].Add(1)
 	n := w.writes.Add(1)
