@@ -127,8 +127,8 @@ func (r *faultRun) live() error {
 		if closed != nil && (errors.Is(closed, ErrClosed) || !r.fs.Fired()) {
 			err = errors.Join(err, fmt.Errorf("close: %w", closed))
 		}
-		if err != nil || r.gaveUp {
-			return err
+		if err != nil || r.gaveUp || r.mode.manual && r.closeFailed {
+			return err // in the last case a second life's syncs would not make safe what the first has lost
 		}
 	}
 	if !opened {
