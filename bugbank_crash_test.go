@@ -341,6 +341,24 @@ func TestBugBank091AMissingLogIsNoticed(t *testing.T) {
 	}
 }
 
+// facebook/rocksdb H:1286: what was never synced may be missing, and no mode takes that for damage.
+func TestBugBank091WhatWasNotSyncedMayBeMissing(t *testing.T) {
+	for mode := TolerateCorruptedTailRecords; mode <= SkipAnyCorruptedRecords; mode++ {
+		m := vfs.NewMem()
+		db := openMem(t, m)
+		mustPut(t, db.family, "synced", "v", Sync)
+		mustPut(t, db.family, "unsynced", "v", nil)
+		left := m.Crash(nil)
+		require.NoError(t, db.Close())
+		o := memOptions(left)
+		o.WALRecoveryMode = mode
+		db, err := Open("db", o)
+		require.NoError(t, err, "%v", mode)
+		require.Equal(t, "synced", keysOf(t, db.family))
+		require.NoError(t, db.Close())
+	}
+}
+
 // facebook/rocksdb#12467: the newer log came to the disk and the older one's tail did not.
 func TestBugBank092ALostTailOfAnEarlierLogIsTheEnd(t *testing.T) {
 	m := vfs.NewMem()

@@ -1,6 +1,7 @@
 package ashlar
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"strings"
@@ -171,6 +172,42 @@ func TestBugBank008NoFileIsCompactedTwice(t *testing.T) {
 	require.NoError(t, db.Close())
 	require.Zero(t, twice)
 	require.NotEmpty(t, taken)
+}
+
+// facebook/rocksdb H:2776: the key is in a memtable that waits for its flush, the range delete that covers it in the next.
+func TestBugBank029ARangeDeleteInTheNextMemtable(t *testing.T) {
+	db, letGo := held(t, nil)
+	cf := db.DefaultColumnFamily()
+	putKeys(t, cf, "a", "b", "c")
+	require.NoError(t, db.Flush(context.Background(), &FlushOptions{NoWait: true}))
+	deleteRange(t, cf, "b", "c")
+	for range 2 {
+		_, err := cf.Get([]byte("b"), nil)
+		require.ErrorIs(t, err, ErrNotFound)
+		_, errs := cf.MultiGet([][]byte{[]byte("b"), []byte("a")}, nil)
+		require.ErrorIs(t, errs[0], ErrNotFound)
+		require.NoError(t, errs[1])
+		require.Equal(t, []string{"a", "c"}, allKeys(t, cf, nil))
+		letGo()
+		atRest(db)
+	}
+	mustClose(t, db)
+}
+
+// facebook/rocksdb#10293: an order in which different bytes are equal would have filters miss keys. It is refused.
+func TestBugBank064AnOrderThatHoldsDifferentKeysForEqualIsRefused(t *testing.T) {
+	fold := *BytewiseComparator
+	fold.Name = "test.IgnoreCase"
+	fold.Compare = func(a, b []byte) int { return bytes.Compare(bytes.ToLower(a), bytes.ToLower(b)) }
+	o := memOptions(vfs.NewMem())
+	o.Comparator = &fold
+	_, err := Open("db", o)
+	require.ErrorIs(t, err, ErrInvalidArgument)
+	require.ErrorContains(t, err, fold.Name)
+	db := openMem(t, vfs.NewMem())
+	_, err = db.CreateColumnFamily("x", &ColumnFamilyOptions{Comparator: &fold})
+	require.ErrorIs(t, err, ErrInvalidArgument)
+	require.NoError(t, db.Close())
 }
 
 // facebook/rocksdb#9888 as far as the contract of SingleDelete goes.

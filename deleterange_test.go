@@ -149,7 +149,7 @@ func TestRangesThatAreEmptyOrTurnedRound(t *testing.T) {
 	require.ErrorIs(t, db.DeleteRange(a, c, nil), ErrClosed)
 }
 
-// facebook/rocksdb H:1430
+// Bug bank 28, facebook/rocksdb H:1430.
 func TestARefreshedIteratorSeesARangeDelete(t *testing.T) {
 	db := mustOpen(t, "db", rangeOptions())
 	putKeys(t, db.DefaultColumnFamily(), "a", "b", "c")
@@ -164,7 +164,8 @@ func TestARefreshedIteratorSeesARangeDelete(t *testing.T) {
 	require.NoError(t, it.Close())
 }
 
-// cockroachdb/cockroach#48320, facebook/rocksdb#2752
+// Bug bank 20 and 31: facebook/rocksdb#2752, cockroachdb/cockroach#18371 and #48320. In random rounds, internal/metamorphic
+// does it.
 func TestASnapshotSeesThroughLaterRangeDeletes(t *testing.T) {
 	ctx := context.Background()
 	db := mustOpen(t, "db", rangeOptions())
@@ -233,7 +234,7 @@ func hurtTables(t *testing.T, fs vfs.FS, where func(b []byte) int) {
 	require.NotZero(t, hurt)
 }
 
-// facebook/rocksdb H:2525
+// Bug bank 26, facebook/rocksdb H:2525.
 func TestDamagedRangeDeletesAreCorruptionToReadsBelow(t *testing.T) {
 	ctx := context.Background()
 	o := rangeOptions()
@@ -263,7 +264,7 @@ func TestDamagedRangeDeletesAreCorruptionToReadsBelow(t *testing.T) {
 	require.NoError(t, db.Close())
 }
 
-// facebook/rocksdb#11786
+// Bug bank 25, facebook/rocksdb#11786.
 func TestAFailedReadUnderARangeDeleteEndsTheWalk(t *testing.T) {
 	ctx := context.Background()
 	o := rangeOptions()
@@ -336,7 +337,7 @@ func TestAWalkPassesOverADeletedRangeWithoutReadingIt(t *testing.T) {
 	}
 }
 
-// cockroachdb/cockroach#89777: the outputs' bounds are in the middle of a range delete; one of them goes further down.
+// Bug bank 32, cockroachdb/cockroach#89777: the outputs' bounds are in the middle of a range delete; one of them goes further down.
 func TestARangeDeleteOverManyTablesNeverWidens(t *testing.T) {
 	ctx := context.Background()
 	o := rangeOptions()
@@ -367,7 +368,7 @@ func TestARangeDeleteOverManyTablesNeverWidens(t *testing.T) {
 	}
 }
 
-// dgraph-io/badger#2313
+// Bug bank 19, dgraph-io/badger#2313.
 func TestRangeDeletesBesideSyncedWritersLoseNothing(t *testing.T) {
 	o := rangeOptions()
 	db := mustOpen(t, "db", o)
@@ -479,7 +480,7 @@ func TestRocksDBReadsOurRangeDeletesAndWeReadItsOwn(t *testing.T) {
 	requireContents(t, db.DefaultColumnFamily(), want)
 }
 
-// facebook/rocksdb H:2436, #4698: only the operands older than the range delete go, and what they stood on.
+// Bug bank 14, facebook/rocksdb H:2436, and #4698: only the operands older than the range delete go, and what they stood on.
 func TestMergesBehindARangeDeleteBeginAnew(t *testing.T) {
 	ctx := context.Background()
 	flush := func(db *DB) error { return db.Flush(ctx, nil) }

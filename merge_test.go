@@ -154,7 +154,7 @@ func TestMergesAreSeenByEveryReadWhereverTheirOperandsLie(t *testing.T) {
 	}
 }
 
-func TestOneBatchPutsAndMergesAKey(t *testing.T) { // facebook/rocksdb#5577, #8135
+func TestOneBatchPutsAndMergesAKey(t *testing.T) { // bug bank 61: facebook/rocksdb#5577, #8135
 	db := mergingDB(t, &Options{})
 	users, err := db.CreateColumnFamily("users", nil)
 	require.NoError(t, err)
@@ -209,7 +209,7 @@ func TestASnapshotSeesTheOperandsOfItsTime(t *testing.T) {
 }
 
 // A read after every snapshot is gone and all is compacted has nothing left to merge.
-func TestACompleteChainAtTheBottomBecomesAPut(t *testing.T) { // facebook/rocksdb#4828
+func TestACompleteChainAtTheBottomBecomesAPut(t *testing.T) { // bug bank 11: facebook/rocksdb#4828
 	op := newCountingOperator()
 	o := &Options{}
 	o.MergeOperator = op
@@ -248,7 +248,7 @@ func tableKinds(t *testing.T, db *DB) map[kv.Kind]int {
 	return n
 }
 
-func TestMultiGetOfOneKeyManyTimesAtTheEndOfATable(t *testing.T) { // RocksDB HISTORY: MultiGet with duplicates and a merge
+func TestMultiGetOfOneKeyManyTimesAtTheEndOfATable(t *testing.T) { // bug bank 62: RocksDB HISTORY, MultiGet with duplicates and a merge
 	db := mergingDB(t, &Options{})
 	cf := db.DefaultColumnFamily()
 	doMerges(t, cf, "a=1 m=1 > m+2 | b=1 m+3 |")

@@ -474,6 +474,10 @@ func (o *ColumnFamilyOptions) validate(name string) error {
 	}
 	if c := o.Comparator; c != nil && (c.Name == "" || c.Compare == nil || c.Separator == nil || c.Successor == nil) {
 		bad("Comparator lacks its Name or a function")
+	} else if c != nil && !c.IsBytewise() {
+		if x, y := c.Confuses(); x != nil {
+			bad("Comparator %q holds %q and %q for equal; filters could not find keys in such an order", c.Name, x, y)
+		}
 	}
 	if o.MergeOperator != nil && o.MergeOperator.Name() == "" {
 		bad("MergeOperator has no Name")

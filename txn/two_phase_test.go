@@ -212,8 +212,6 @@ func TestACommitPassesOverFamiliesThatWereDropped(t *testing.T) {
 	require.Equal(t, want, contents(t, again.DefaultColumnFamily()))
 }
 
-// Bug bank 131, facebook/rocksdb#9762: a full disk, room again, Resume, with something prepared. Whatever call it was that
-// failed first.
 // The sync of a phase comes when its record is in the log, and the writes of a commit in memtables. When it fails, what the
 // phase would have changed is as before, for those who look, after Resume, and after a crash.
 func TestAPhaseWhoseSyncFailsLeavesThingsAsTheyWere(t *testing.T) {
@@ -263,6 +261,8 @@ func TestAPhaseWhoseSyncFailsLeavesThingsAsTheyWere(t *testing.T) {
 	}
 }
 
+// Bug bank 131, facebook/rocksdb#9762: a full disk, room again, Resume, with something prepared. Whatever call it was that
+// failed first.
 func TestAFullDiskIsGotOverWithTransactionsPrepared(t *testing.T) {
 	ctx := context.Background()
 	for _, rule := range []string{"fail sync *.log with ENOSPC", "fail write *.log with ENOSPC", "fail create *.sst with ENOSPC", "fail write MANIFEST-* with ENOSPC"} {

@@ -17,6 +17,7 @@ import (
 
 	"github.com/ashlardb/ashlar"
 	"github.com/ashlardb/ashlar/internal/kv"
+	"github.com/ashlardb/ashlar/internal/writelab"
 	"github.com/ashlardb/ashlar/vfs"
 )
 
@@ -347,11 +348,25 @@ func TestAYoungFamilyHasItsWholeHistory(t *testing.T) {
 	require.NoError(t, x.Commit())
 }
 
-// Bug bank 152, facebook/rocksdb#14168: two transactions on one key commit at the same time, in one write group or in two.
+// Bug bank 152, facebook/rocksdb#14168: transactions on one key commit at the same time, in one write group or in two, of
+// which the second is validated while the first is on its way from the log to the memtable.
 func TestOfTwoOptimisticTransactionsOnOneKeyOneCommits(t *testing.T) {
-	db := mustOpen(t, false, vfs.NewMem())
-	rounds := 300
-	for round := range rounds {
+	for _, pipelined := range []bool{false, true} {
+		for _, alone := range []bool{false, true} { // one inserts for all
+			t.Run(fmt.Sprintf("pipelined=%v,alone=%v", pipelined, alone), func(t *testing.T) {
+				o := memOptions(vfs.NewMem())
+				o.EnablePipelinedWrite, o.NoConcurrentMemtableWrite = pipelined, alone
+				if !alone {
+					writelab.Set(o, writelab.Dials{SpreadFrom: 2})
+				}
+				testOneCommits(t, mustOpenWith(t, false, o))
+			})
+		}
+	}
+}
+
+func testOneCommits(t *testing.T, db *DB) {
+	for round := range 100 {
 		const n = 4
 		var all [n]*Txn
 		for i := range all {
@@ -653,11 +668,23 @@ func TestCloseWithTransactionsOpen(t *testing.T) {
 	}
 }
 
-// Everything at once, for the race detector: both kinds, many goroutines, flushes, families that come and go.
+// Everything at once, for the race detector: both kinds, many goroutines, plain writers beside them, flushes, families that
+// come and go.
 func TestTransactionsFromManyGoroutines(t *testing.T) {
 	bothKinds(t, func(t *testing.T, db *DB) {
-		const goroutines, accounts, total = 16, 10, 1000
+		const goroutines, plain, accounts, total = 16, 8, 10, 1000
 		set(t, db, "0", strconv.Itoa(total))
+		// Plain writers set two accounts of their own, a and b, in one batch each time, to what adds up to nothing.
+		pair := func(n int) *ashlar.Batch {
+			b := db.NewBatch()
+			for key, n := range map[string]int{"a": n, "b": -n} {
+				if err := b.Put(nil, []byte(key), []byte(strconv.Itoa(n))); err != nil {
+					t.Error(err)
+				}
+			}
+			return b
+		}
+		require.NoError(t, db.Write(pair(0), nil))
 		var wg, helpers sync.WaitGroup
 		stop := make(chan struct{})
 		helpers.Go(func() {
@@ -688,11 +715,25 @@ func TestTransactionsFromManyGoroutines(t *testing.T) {
 				}
 			}
 		})
+		for g := range plain {
+			wg.Go(func() {
+				for i := range 25 {
+					o := &ashlar.WriteOptions{Sync: i%5 == 0, DisableWAL: i%5 == 1}
+					err := db.Put(nil, fmt.Appendf(nil, "plain %d/%02d", g, i), []byte("not a number"), o)
+					if err := errors.Join(err, db.Write(pair(g*100+i), o)); err != nil {
+						t.Error(err)
+					}
+				}
+			})
+		}
 		for g := range goroutines {
 			wg.Go(func() {
 				rng := rand.New(rand.NewPCG(uint64(g), 4))
-				for range 25 {
+				for i := range 25 {
 					from, to := strconv.Itoa(rng.IntN(accounts)), strconv.Itoa(rng.IntN(accounts))
+					if i%3 == 0 {
+						from, to = "a", "b"
+					}
 					err := db.Update(context.Background(), func(x *Txn) error { return transfer(x, from, to, rng.IntN(50)) })
 					if err != nil {
 						t.Error(err)
@@ -703,6 +744,12 @@ func TestTransactionsFromManyGoroutines(t *testing.T) {
 		wg.Wait()
 		close(stop)
 		helpers.Wait()
+		found := contents(t, db.DefaultColumnFamily())
+		for g := range plain {
+			for i := range 25 {
+				require.Contains(t, found, fmt.Sprintf("plain %d/%02d", g, i))
+			}
+		}
 	})
 }
 

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
@@ -214,6 +215,29 @@ func TestCompressedRecordsAreRead(t *testing.T) {
 	got := readAll(t, append(file, tail[len(file):]...), 0)
 	require.Len(t, got, 3)
 	require.True(t, bytes.Equal(rec, got[0]) && bytes.Equal(noise, got[1]) && len(got[2]) == 0)
+}
+
+// Bug bank 89, facebook/rocksdb#15007: in a log that is compressed and recycled, a record of several fragments ends so
+// close before its block's end that zeros follow; the next has a checksum of its own.
+func TestCompressedRecordsBehindThePaddingOfARecycledLogAreRead(t *testing.T) {
+	e, err := zstd.NewWriter(nil)
+	require.NoError(t, err)
+	noise := make([]byte, 2*BlockSize)
+	rand.NewChaCha8([32]byte{}).Read(noise)
+	for left := range recyclableHeaderSize + 3 {
+		// As many bytes of noise as fill two blocks but for what is to be left.
+		n := 2*BlockSize - left - 3*recyclableHeaderSize
+		for len(e.EncodeAll(noise[:n], nil)) > 2*BlockSize-left-3*recyclableHeaderSize {
+			n--
+		}
+		first, second := noise[:n], []byte("the next record")
+		file := naiveWrite(4, 7, nil, e.EncodeAll(first, nil), e.EncodeAll(second, nil))
+		copy(file, naiveFragment(9, 0, []byte{7, 0, 0, 0})) // instead of the empty one
+		got := readAll(t, file, 7)
+		require.Len(t, got, 2, "%d left", left)
+		require.True(t, bytes.Equal(first, got[0]), "%d left", left)
+		require.Equal(t, second, got[1], "%d left", left)
+	}
 }
 
 func FuzzLogReader(f *testing.F) {

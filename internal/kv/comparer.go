@@ -1,6 +1,9 @@
 package kv
 
-import "bytes"
+import (
+	"bytes"
+	"slices"
+)
 
 // Comparer orders user keys. Its Name is stored in the manifest and in every table, and a database opens only with the
 // comparer that made it.
@@ -16,8 +19,6 @@ type Comparer struct {
 	Separator func(dst, a, b []byte) []byte
 	// Successor appends to dst a key s >= a, as short as it can, and returns the result. It may append a.
 	Successor func(dst, a []byte) []byte
-
-	bytewise bool
 }
 
 // Bytewise is the default order: unsigned bytes, a prefix before what it is a prefix of.
@@ -26,7 +27,6 @@ var Bytewise = &Comparer{
 	Compare:   bytes.Compare,
 	Separator: bytewiseSeparator,
 	Successor: bytewiseSuccessor,
-	bytewise:  true,
 }
 
 // ReverseBytewise is the default order turned round.
@@ -38,12 +38,36 @@ var ReverseBytewise = &Comparer{
 }
 
 // IsBytewise tells hot loops that they may call bytes.Compare (or compare prefixes as big-endian words) instead of
-// Compare.
-func (c *Comparer) IsBytewise() bool { return c.bytewise }
+// Compare. It is true of Bytewise itself and not of a copy, which may have been given another Compare.
+func (c *Comparer) IsBytewise() bool { return c == Bytewise }
+
+// Confuses returns two different keys that the order holds for equal, if it finds any among those of one byte. It does not
+// judge an order that makes nothing of keys so short: one that panics, or finds all of them equal.
+func (c *Comparer) Confuses() (a, b []byte) {
+	defer func() {
+		if recover() != nil {
+			a, b = nil, nil
+		}
+	}()
+	keys := make([][]byte, 256)
+	for i := range keys {
+		keys[i] = []byte{byte(i)}
+	}
+	slices.SortFunc(keys, c.Compare)
+	if c.Compare(keys[0], keys[255]) == 0 {
+		return nil, nil
+	}
+	for i, k := range keys[1:] {
+		if c.Compare(keys[i], k) == 0 {
+			return keys[i], k
+		}
+	}
+	return nil, nil
+}
 
 // CompareUser compares two user keys without an indirect call for the default order.
 func (c *Comparer) CompareUser(a, b []byte) int {
-	if c.bytewise {
+	if c.IsBytewise() {
 		return bytes.Compare(a, b)
 	}
 	return c.Compare(a, b)

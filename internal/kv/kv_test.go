@@ -80,3 +80,26 @@ func FuzzKeyOrder(f *testing.F) {
 		}
 	})
 }
+
+func TestAnOrderThatConfusesKeysIsFoundOut(t *testing.T) {
+	order := func(compare func(a, b []byte) int) *Comparer { return &Comparer{Compare: compare} }
+	for _, c := range []*Comparer{
+		Bytewise, ReverseBytewise,
+		order(func(a, b []byte) int { return bytes.Compare(a[:8], b[:8]) }), // panics: it is for long keys
+		order(func(a, b []byte) int { return bytes.Compare(a[1:], b[1:]) }), // looks at what is behind
+	} {
+		a, _ := c.Confuses()
+		require.Nil(t, a)
+	}
+	a, b := order(func(a, b []byte) int { return bytes.Compare(bytes.ToLower(a), bytes.ToLower(b)) }).Confuses()
+	require.NotEqual(t, a, b)
+	require.True(t, bytes.EqualFold(a, b))
+}
+
+func TestACopyOfTheDefaultOrderMayBeGivenAnother(t *testing.T) {
+	back := *Bytewise
+	back.Compare = ReverseBytewise.Compare
+	require.False(t, back.IsBytewise())
+	require.Positive(t, back.CompareUser([]byte("a"), []byte("b")))
+	require.True(t, Bytewise.IsBytewise())
+}

@@ -20,6 +20,8 @@ var (
 	setsFlag = flag.Int("sets", defaultSets, "databases of a run, with different options")
 )
 
+// Bug bank 20 and 22, facebook/rocksdb#2752 and #5392: range deletes among writes of all kinds, under snapshots, through
+// flushes and compactions, read in every way.
 func TestEveryDatabaseGivesTheModelsAnswers(t *testing.T) {
 	seed, runs := *seedFlag, *runsFlag
 	if seed == 0 {
