@@ -207,6 +207,48 @@ func TestASnapshotOvertakesAChangeOfMembers(t *testing.T) {
 	})
 }
 
+// A snapshot jumps over an entry that raft has handed over and that was not applied: raft must hear of it all the same, or
+// it takes the room for entries to be applied as used up, for ever.
+func TestASnapshotGivesBackTheRoomOfWhatItJumpsOver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t, 3, func(c *cluster) {
+			c.raft.MaxCommittedSizePerReady = 1 // one entry at a time
+			config := raftapply.DefaultConfig()
+			config.ApplyPoolSize, config.ApplyLowPriorityPoolSize = 1, 0
+			c.apply = &config
+		})
+		g := c.elect(1)
+		c.do(g, "add k")
+		c.tick(1)
+		// Another group has the only worker of machine 3.
+		p := c.peers[3]
+		other := p.config(3)
+		sm := &counterMachine{db: p.db, group: testGroup + 1, hold: make(chan struct{})}
+		other.Group, other.StateMachine, other.Data = sm.group, sm, sm.spans()
+		p.sm = &counterMachine{db: p.db, group: testGroup}
+		busy, err := p.node.StartGroup(other)
+		require.NoError(t, err)
+		require.NoError(t, busy.Campaign())
+		c.settle()
+		c.propose(busy, "wait")
+
+		c.do(g, "add k")
+		c.tick(1)
+		require.Equal(t, uint64(1), p.group.Status().Lag.Entries)
+		c.isolate(3)
+		c.do(g, "add k")
+		require.NoError(t, g.Truncate(t.Context(), g.Status().Applied))
+		c.heal()
+		c.tick(3)
+		close(sm.hold)
+		c.tick(3)
+		require.Equal(t, 1, c.net.snaps)
+		c.do(g, "add k")
+		c.tick(3)
+		c.requireEqual(1, 2, 3)
+	})
+}
+
 func TestASnapshotThatIsLostOnTheWayIsSentAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t, 3)
