@@ -66,6 +66,7 @@ func newCrashLife(seed uint64, deeds, most int) *crashLife {
 	l.opts.NoConcurrentMemtableWrite = rng.IntN(4) == 0
 	l.opts.ManualWALFlush = rng.IntN(4) == 0
 	l.opts.WALMapped = []MappedWAL{MappedWALOff, MappedWALOn}[rng.IntN(2)]
+	l.opts.EnablePipelinedWrite = rng.IntN(2) == 0
 	if rng.IntN(3) == 0 {
 		l.opts.MaxTotalWALSize = 100 << 10
 	}

@@ -58,6 +58,7 @@ type DB struct {
 	stalled       atomic.Uint32                   // stall.kind, for the leader's quick look; stored under mu
 	maxTotalWAL   atomic.Uint64                   // stored under mu
 	superversions atomic.Int64                    // not yet freed
+	underWay      atomic.Int64                    // memtable bytes of groups that are logged and not published, if writes are pipelined
 	counters      counters
 
 	// Owned by the write leader, and by whoever has the queue to itself (exclusive).
@@ -68,7 +69,6 @@ type DB struct {
 	checks     groupChecks     // what the checks of a group are to know of its works before
 	lastGroup  int             // bytes of the last group, which pay for the next one's delay
 	groupNeeds int             // memtable bytes that the members of the group being formed need
-	spread     bool            // the group inserts in parallel; members read it after the leader woke them
 	creating   *Comparator     // the order of the family that is being made
 
 	// Owned by the one who publishes (package writegroup), and by the leader when nothing is left to be published.

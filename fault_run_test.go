@@ -25,10 +25,27 @@ type faultRun struct {
 	story *chronicle
 	rng   *rand.Rand
 	// dead says that the disk stays dead. Otherwise only one call fails, and Resume has to help.
-	dead   bool
-	mapped MappedWAL
+	dead bool
+	mode logMode
 	// gaveUp is set when Open failed, or Resume on a dead disk: what failed may then come back from the log.
 	gaveUp bool
+	// closeFailed is set when Close did: what ManualWALFlush had left in memory may be lost.
+	closeFailed bool
+}
+
+// logMode is a way to write the log.
+type logMode struct {
+	mapped            MappedWAL
+	manual, pipelined bool
+}
+
+var logModes = []logMode{
+	{mapped: MappedWALOff}, {mapped: MappedWALOn}, {mapped: MappedWALOff, manual: true}, {mapped: MappedWALOn, manual: true},
+	{mapped: MappedWALOff, pipelined: true}, {mapped: MappedWALOn, pipelined: true}, {mapped: MappedWALOff, manual: true, pipelined: true},
+}
+
+func (m logMode) set(o *Options) {
+	o.WALMapped, o.ManualWALFlush, o.EnablePipelinedWrite = m.mapped, m.manual, m.pipelined
 }
 
 func newFaultRun(dead bool) *faultRun {
@@ -38,7 +55,7 @@ func newFaultRun(dead bool) *faultRun {
 
 func (r *faultRun) options(fs vfs.FS) *Options {
 	o := memOptions(fs)
-	o.WALMapped = r.mapped
+	r.mode.set(o)
 	return o
 }
 
@@ -106,6 +123,7 @@ func (r *faultRun) live() error {
 		opened = true
 		err = r.use(db)
 		closed := db.Close()
+		r.closeFailed = closed != nil
 		if closed != nil && (errors.Is(closed, ErrClosed) || !r.fs.Fired()) {
 			err = errors.Join(err, fmt.Errorf("close: %w", closed))
 		}
@@ -191,7 +209,7 @@ func (r *faultRun) after(seed uint64) error {
 	}{
 		{"power cut that loses all it can", r.mem.Crash(nil), false},
 		{"power cut", r.mem.Crash(rand.New(rand.NewPCG(seed, 0))), false},
-		{"opened again", r.mem, true},
+		{"opened again", r.mem, !(r.mode.manual && r.closeFailed)},
 	} {
 		db, err := Open("db", r.options(c.fs))
 		if err != nil {
@@ -212,24 +230,29 @@ func (r *faultRun) after(seed uint64) error {
 }
 
 // faultsAt runs lives in which the n-th, and each step-th after it, call that arm makes fail does, until one passes
-// through.
+// through. In the short form with two ways to write the log, else with all.
 func faultsAt(t *testing.T, dead bool, arm func(fs *faultfs.FS, n int)) {
-	for _, mapped := range []MappedWAL{MappedWALOff, MappedWALOn} {
+	modes := logModes
+	if !longRun() {
+		from := rand.IntN(len(modes) - 1)
+		modes = modes[from : from+2]
+	}
+	for _, mode := range modes {
 		first, step := faultStep()
 		runs := 0
 		for n := first; ; n += step {
 			r := newFaultRun(dead)
-			r.mapped = mapped
+			r.mode = mode
 			arm(r.fs, n)
-			require.NoError(t, r.live(), "mapped %d, call %d", mapped, n)
+			require.NoError(t, r.live(), "%+v, call %d", mode, n)
 			fired := r.fs.Fired()
-			require.NoError(t, r.after(uint64(n)), "mapped %d, call %d", mapped, n)
+			require.NoError(t, r.after(uint64(n)), "%+v, call %d", mode, n)
 			runs++
 			if !fired {
 				break
 			}
 		}
-		t.Logf("%d runs", runs)
+		t.Logf("%+v: %d runs", mode, runs)
 	}
 }
 
@@ -286,7 +309,7 @@ func faultStorm(seed uint64) error {
 	var mu sync.Mutex
 	calls, faults := 0, rand.New(rand.NewPCG(seed, 1))
 	odds := []float64{0.002, 0.01, 0.05}[r.rng.IntN(3)]
-	r.mapped = []MappedWAL{MappedWALOff, MappedWALOn}[r.rng.IntN(2)]
+	r.mode = logModes[r.rng.IntN(len(logModes))]
 	on := false
 	r.fs.OnCall = func(c faultfs.Call) {
 		mu.Lock()

@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/ashlardb/ashlar/internal/fname"
 )
 
 // Tests with a second process: this binary, run again with ASHLAR_CHILD saying what it is to do.
@@ -63,6 +65,8 @@ func killOptions() *Options {
 	if os.Getenv("ASHLAR_MAPPED") != "" {
 		o.WALMapped = MappedWALOn
 	}
+	round, _ := strconv.Atoi(os.Getenv("ASHLAR_ROUND"))
+	o.EnablePipelinedWrite = round%2 == 1
 	return o
 }
 
@@ -190,7 +194,7 @@ func killAndReopen(t *testing.T) {
 // openCopies opens copies of what a killed process left.
 func openCopies(t *testing.T, dir, where string, story *chronicle) {
 	t.Helper()
-	var content map[string]string
+	var content pairs
 	for _, mode := range []WALRecoveryMode{TolerateCorruptedTailRecords, AbsoluteConsistency, PointInTimeRecovery, SkipAnyCorruptedRecords} {
 		o := killOptions()
 		o.WALRecoveryMode = mode
@@ -200,14 +204,16 @@ func openCopies(t *testing.T, dir, where string, story *chronicle) {
 		require.NoError(t, err, "%s, %v", where, mode)
 		_, err = story.judge(db, 10, 10, true)
 		require.NoError(t, err, "%s, %v", where, mode)
-		content, err = contentOf(db.family)
-		require.NoError(t, err)
+		content = readForward(t, db.family)
 		require.NoError(t, db.Close())
 	}
 	if needTools(t) {
 		to := t.TempDir()
 		copyDir(t, dir, to)
-		require.Len(t, ldbScan(t, to, DefaultColumnFamilyName), len(content), where)
+		for _, log := range filesOf(t, to, fname.Log) {
+			require.NotContains(t, strings.ToLower(tool(t, "ldb", "dump_wal", "--walfile="+log, "--header")), "corrupt", where)
+		}
+		require.Equal(t, content, ldbScan(t, to, DefaultColumnFamilyName), where)
 	}
 }
 

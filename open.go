@@ -116,8 +116,9 @@ func newDB(dir string, o *Options) *DB {
 	return d
 }
 
-// setDials applies what dbbench and benchmarks vary in the write path.
+// setDials applies what the options, dbbench and benchmarks vary in the write path.
 func (d *DB) setDials() {
+	d.writes.Pipelined = d.opts.EnablePipelinedWrite
 	lab := &d.opts.lab
 	d.writes.Wake = lab.Wake
 	if lab.Spins != 0 {

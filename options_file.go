@@ -114,6 +114,7 @@ var dbSettings = []setting[Options]{
 	number("max_write_batch_group_size_bytes", func(o *Options) *uint64 { return &o.MaxWriteBatchGroupSize }),
 	number("delayed_write_rate", func(o *Options) *uint64 { return &o.DelayedWriteRate }),
 	flag("allow_concurrent_memtable_write", true, func(o *Options) *bool { return &o.NoConcurrentMemtableWrite }),
+	flag("enable_pipelined_write", false, func(o *Options) *bool { return &o.EnablePipelinedWrite }),
 	flag("manual_wal_flush", false, func(o *Options) *bool { return &o.ManualWALFlush }),
 	enum("wal_recovery_mode", func(o *Options) *WALRecoveryMode { return &o.WALRecoveryMode }, []named[WALRecoveryMode]{
 		{TolerateCorruptedTailRecords, "kTolerateCorruptedTailRecords"}, {AbsoluteConsistency, "kAbsoluteConsistency"},

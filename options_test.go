@@ -27,6 +27,7 @@ var legal = map[string][]any{
 	"MaxBackgroundJobs": {1, 2, 64}, "MaxOpenFiles": {-1, 1, 100000}, "MaxTotalWALSize": {uint64(1), uint64(1 << 40), uint64(NoLimit)},
 	"WALRecoveryMode":           {TolerateCorruptedTailRecords, AbsoluteConsistency, PointInTimeRecovery, SkipAnyCorruptedRecords},
 	"ManualWALFlush":            {true, false},
+	"EnablePipelinedWrite":      {true, false},
 	"NoConcurrentMemtableWrite": {true, false}, "MaxWriteBatchGroupSize": {uint64(1), uint64(NoLimit)},
 	"DelayedWriteRate": {uint64(1), uint64(16 << 30)},
 

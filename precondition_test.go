@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"sync"
 	"testing"
+	"testing/synctest"
 
 	"github.com/stretchr/testify/require"
 
@@ -140,4 +141,46 @@ func TestAPreconditionSeesTheWorksBeforeItInTheGroup(t *testing.T) {
 	close(hold)
 	wg.Wait()
 	require.Equal(t, 1, done)
+}
+
+// heldInserts are the stages of a database whose inserts wait for the gate.
+type heldInserts struct {
+	committer
+	gate chan bool
+}
+
+func (h heldInserts) Insert(g *writegroup.Group[*commit], c *commit) error {
+	<-h.gate
+	return h.committer.Insert(g, c)
+}
+
+// With pipelined writes the group before may be in the log and not in the memtables yet: then the precondition waits.
+func TestOfTwoWhoClaimAKeyAtOnceOneGetsIt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := memOptions(vfs.NewMem())
+		o.EnablePipelinedWrite = true
+		db, err := Open("db", o)
+		require.NoError(t, err)
+		gate := make(chan bool)
+		db.writes = writegroup.New[*commit](heldInserts{committer{db}, gate})
+		db.writes.Pipelined = true
+		taken, pending := errors.New("taken"), errors.New("not yet")
+		errs := []error{pending, pending}
+		for n := range errs {
+			go func() {
+				errs[n] = db.writeIf(batchOf(t, "k"), nil, func(v txnbridge.View) error {
+					if seq, since := v.Latest(0, []byte("k")); seq > since {
+						return taken
+					}
+					return nil
+				})
+			}()
+			synctest.Wait()
+		}
+		require.Equal(t, []error{pending, pending}, errs)
+		close(gate)
+		synctest.Wait()
+		require.Equal(t, []error{nil, taken}, errs)
+		require.NoError(t, db.Close())
+	})
 }

@@ -2,7 +2,9 @@ package ashlar
 
 import (
 	"context"
+	"fmt"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 
@@ -123,7 +125,7 @@ func TestAQuietFamilyIsFlushedBeforeItPinsTooManyLogs(t *testing.T) {
 
 // The system calls of an unsynced write: none with a mapped log, one for each group without.
 func TestAnUnsyncedWriteToAMappedLogMakesNoCall(t *testing.T) {
-	for _, mapped := range []MappedWAL{MappedWALOff, MappedWALOn} {
+	for _, mode := range logModes {
 		var calls atomic.Int64
 		fs := faultfs.Wrap(vfs.NewMem())
 		fs.OnCall = func(c faultfs.Call) {
@@ -133,15 +135,58 @@ func TestAnUnsyncedWriteToAMappedLogMakesNoCall(t *testing.T) {
 		}
 		o := memOptions(fs)
 		o.WriteBufferSize = 16 << 20
-		o.WALMapped = mapped
+		mode.set(o)
 		db := mustOpen(t, "db", o)
 		db.waitClean()
-		before := calls.Load()
-		const n = 2000
-		for range n {
-			mustPut(t, db.family, "key", "value", nil)
+		before, groups := calls.Load(), db.counters.groups.Load()
+		const writers, n = 4, 500
+		var all sync.WaitGroup
+		for range writers {
+			all.Go(func() {
+				for range n {
+					if err := db.Put([]byte("key"), []byte("value"), nil); err != nil {
+						t.Error(err)
+					}
+				}
+			})
 		}
-		want := map[MappedWAL]int64{MappedWALOff: n, MappedWALOn: 0}[mapped]
-		require.Equal(t, want, calls.Load()-before)
+		all.Wait()
+		want := int64(db.counters.groups.Load() - groups)
+		if mode.manual || mode.mapped == MappedWALOn {
+			want = 0
+		}
+		require.Equal(t, want, calls.Load()-before, "%+v", mode)
+	}
+}
+
+// Every log says where the one before ended, so that a new one needs no fsync of the old. While no flush gets on, there is
+// none at all, whatever the writers begin.
+func TestNobodySyncsWhenANewLogBegins(t *testing.T) {
+	for _, mode := range logModes {
+		var syncs atomic.Int64
+		gate := make(chan bool)
+		fs := faultfs.Wrap(vfs.NewMem())
+		fs.OnCall = func(c faultfs.Call) {
+			switch {
+			case c.Op == faultfs.Create && strings.HasSuffix(c.Name, ".sst"):
+				<-gate
+			case c.Op == faultfs.Sync || c.Op == faultfs.SyncDir:
+				syncs.Add(1)
+			}
+		}
+		o := memOptions(fs)
+		o.MaxWriteBufferNumber = 6
+		mode.set(o)
+		db := mustOpen(t, "db", o)
+		letFlush := sync.OnceFunc(func() { close(gate) })
+		t.Cleanup(letFlush)
+		db.waitClean()
+		before, log := syncs.Load(), db.wals.Current()
+		for n := 0; len(db.wals.Numbers()) < 5; n++ {
+			mustPut(t, db.family, fmt.Sprint("key", n), strings.Repeat("v", 1000), nil)
+		}
+		require.Greater(t, db.wals.Current(), log)
+		require.Equal(t, before, syncs.Load(), "%+v", mode)
+		letFlush()
 	}
 }

@@ -29,6 +29,9 @@ import (
 // Only the leader touches d.lastSeq, the mutable memtables' places and the logs' tail; the role is handed over, with
 // everything the one before has written, when the group is inserted.
 //
+// With EnablePipelinedWrite the role is handed over when the group is logged. Groups insert one after the other all the
+// same, and what is said below of syncs is true of inserts too; a precondition waits until all before is in the memtables.
+//
 // When a sync fails its groups are in the memtables and will never be published: they have failed, and no later write
 // gets in until Resume has flushed these memtables without them, or the database is opened anew. So that no table holds
 // what may fail yet, a memtable and its log are only switched when everything in them is published.
@@ -58,6 +61,8 @@ type commit struct {
 	last   kv.Seq   // last number; 0 if Log failed each of its members
 	end    wal.Mark // where its record ends
 	phases bool     // there is a work of a two-phase commit in it
+	spread bool     // its members insert side by side
+	needs  int      // what it may take of memtables; 0 unless writes are pipelined
 }
 
 // familyHint remembers where the last insert into a family's memtable went.
@@ -115,7 +120,7 @@ func (d *DB) single() *commit {
 func (d *DB) commitSingle(c *commit, o *WriteOptions) error { return d.commit(c, o) }
 
 func (d *DB) commit(c *commit, o *WriteOptions) error {
-	c.opts, c.last, c.phases = WriteOptions{}, 0, false
+	c.opts, c.last, c.phases, c.spread, c.needs = WriteOptions{}, 0, false, false, 0
 	if o != nil {
 		c.opts = *o
 	}
@@ -173,7 +178,7 @@ func (s committer) Prepare(c *commit) error {
 		if cf == nil {
 			continue // Log refuses it
 		}
-		if cf.room() < u.bytes+cf.opts.groupSlack() {
+		if d.room(cf) < u.bytes+cf.opts.groupSlack() {
 			if err := d.switchMemtable(cf, u.bytes); err != nil {
 				return err
 			}
@@ -183,8 +188,10 @@ func (s committer) Prepare(c *commit) error {
 	return nil
 }
 
-// room is how many bytes the mutable memtable can still take.
-func (c *ColumnFamily) room() int { return c.mem.Arena().Capacity() - int(c.mem.Bytes()) }
+// room is how many bytes a family's mutable memtable can still take.
+func (d *DB) room(cf *ColumnFamily) int {
+	return cf.mem.Arena().Capacity() - int(cf.mem.Bytes()) - int(d.underWay.Load())
+}
 
 // Admit says whether next joins lead's group of n members and size bytes.
 func (s committer) Admit(lead, next *commit, n, size int) writegroup.Admission {
@@ -204,7 +211,7 @@ func (s committer) Admit(lead, next *commit, n, size int) writegroup.Admission {
 	needs := d.groupNeeds
 	for _, u := range next.uses() {
 		needs += u.bytes
-		if cf := d.familyByID(u.family); cf != nil && cf.mem != nil && cf.room() < needs+leaderUse(lead, u.family) {
+		if cf := d.familyByID(u.family); cf != nil && cf.mem != nil && d.room(cf) < needs+leaderUse(lead, u.family) {
 			return writegroup.CloseGroup
 		}
 	}
@@ -223,12 +230,12 @@ func leaderUse(lead *commit, family uint32) int {
 
 func (s committer) Size(c *commit) int { return c.batch.Len() }
 
-// What it costs to insert side by side, in nanoseconds, by BenchmarkGroup and groupsim -calibrate, on 2 processors beside
-// other work: load 4 to 22, and all threads together got the time of one core. A random insert took 0.9 to 2 µs, a wake 0.13
-// to 0.22 µs of the waker and 0.5 to 0.7 µs of the core that let the woken run. So this is what spreading costs where no core
-// is free: groups of 8 to 256 took, spread, at a load of 4, 1.0 to 1.3 times as long with batches of one entry, 0.9 to 1.2
-// with 4 entries, 0.8 to 1.05 with 16, 0.9 to 1.0 with 64; at a load of 15 up to 1.4 times. What it gains where cores are free
-// has not been measured.
+// What it costs to insert side by side, in nanoseconds, by BenchmarkGroup and groupsim -calibrate, on 2 processors. A random
+// insert took 0.9 to 2 µs, a wake 0.13 to 0.22 µs of the waker and 0.5 to 0.7 µs of the core that let the woken run. Where no
+// core was free (load 4), groups of 8 to 256 took, spread, 1.0 to 1.3 times as long with batches of one entry, 0.9 to 1.2 with
+// 4 entries, 0.8 to 1.05 with 16, 0.9 to 1.0 with 64; at a load of 15 up to 1.4 times. With nothing beside, 1.0 to 1.8, 0.8 to
+// 1.25, 0.6 to 1.1 and 0.65 to 1.0 times: what takes less than a millisecond loses, since the second core comes late
+// (docs/write-group.md).
 const (
 	insertCost = 1000   // an entry
 	wakeCost   = 800    // a member
@@ -308,20 +315,26 @@ func (s committer) Log(g *writegroup.Group[*commit]) (spread bool, err error) {
 		}
 	}
 	clear(parts)
+	needs := 0
 	for _, c := range works {
 		for _, u := range c.uses() {
+			needs += u.bytes
 			if cf := d.familyByID(u.family); cf != nil && !cf.touched {
 				cf.touched = true
 				d.touched = append(d.touched, cf)
 			}
 		}
 	}
+	if d.opts.EnablePipelinedWrite {
+		works[0].needs = needs
+		d.underWay.Add(int64(needs))
+	}
 	d.lastGroup = size
 	d.counters.groups.Add(1)
 	d.counters.writes.Add(uint64(len(works)))
 	d.counters.keysWritten.Add(uint64(numbers))
-	d.spread = d.spreads(len(works), int(numbers))
-	return d.spread, nil
+	works[0].spread = d.spreads(len(works), int(numbers))
+	return works[0].spread, nil
 }
 
 // admissible checks that every family a batch names is there and can make something of what it is given, and the work's
@@ -342,6 +355,7 @@ func (d *DB) admissible(c *commit, before []*commit, g *writegroup.Group[*commit
 	if c.check == nil {
 		return nil
 	}
+	d.writes.AwaitInserts()
 	d.checks.add(before, g)
 	return c.check(view{d})
 }
@@ -352,7 +366,7 @@ func (s committer) Insert(g *writegroup.Group[*commit], c *commit) error {
 	if c.phase == preparePhase {
 		return nil
 	}
-	seq := c.seq
+	seq, spread := c.seq, g.Works()[0].spread
 	for r := batch.NewReader(c.batch.data); ; {
 		rec, ok, err := r.Next()
 		if err != nil || !ok {
@@ -367,7 +381,7 @@ func (s committer) Insert(g *writegroup.Group[*commit], c *commit) error {
 			continue
 		}
 		h := &cf.hint
-		if d.spread {
+		if spread {
 			h = c.hint(rec.Family)
 		}
 		if rec.Kind == kv.KindRangeDelete {
@@ -396,6 +410,10 @@ func (s committer) Sync() error {
 // Publish makes the group visible.
 func (s committer) Publish(g *writegroup.Group[*commit], err error) {
 	d := s.d
+	c := g.Works()[0]
+	if c.needs > 0 {
+		d.underWay.Add(-int64(c.needs))
+	}
 	if err != nil {
 		if d.bgError.Load() == nil {
 			// The record is in the log, part of it in memtables: nothing that this process does can put that right.
@@ -403,7 +421,6 @@ func (s committer) Publish(g *writegroup.Group[*commit], err error) {
 		}
 		return
 	}
-	c := g.Works()[0]
 	if c.last == 0 {
 		return
 	}
@@ -420,7 +437,11 @@ func (s committer) Publish(g *writegroup.Group[*commit], err error) {
 func (d *DB) switchFull() error {
 	for i, cf := range d.touched {
 		cf.touched = false
-		if cf.dropped.Load() || uint64(cf.mem.Bytes()) < cf.opts.WriteBufferSize {
+		if cf.dropped.Load() || uint64(cf.mem.Bytes()+d.underWay.Load()) < cf.opts.WriteBufferSize {
+			continue
+		}
+		d.writes.AwaitInserts() // perhaps it is not full after all
+		if uint64(cf.mem.Bytes()) < cf.opts.WriteBufferSize {
 			continue
 		}
 		if err := d.switchMemtable(cf, 0); err != nil {

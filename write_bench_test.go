@@ -127,6 +127,47 @@ func benchGroup(b *testing.B, members, entries int, dials writelab.Dials) {
 	require.NoError(b, db.Close())
 }
 
+// BenchmarkPipelined measures plain writes against pipelined ones, of 100 bytes to random keys, on a disk. ns/op is the
+// time of a write.
+//
+//	for i in 1 2 3 4 5; do go test -run '^$' -bench '^BenchmarkPipelined$' -cpu 1,2 -benchtime 20000x .; done
+func BenchmarkPipelined(b *testing.B) {
+	for _, writers := range []int{1, 8, 64} {
+		for _, mapped := range []MappedWAL{MappedWALOff, MappedWALOn} {
+			for _, pipelined := range []bool{false, true} {
+				b.Run(fmt.Sprintf("writers=%d/mapped=%v/pipelined=%v", writers, mapped == MappedWALOn, pipelined), func(b *testing.B) {
+					benchPipelined(b, writers, mapped, pipelined)
+				})
+			}
+		}
+	}
+}
+
+func benchPipelined(b *testing.B, writers int, mapped MappedWAL, pipelined bool) {
+	db, err := Open(b.TempDir(), &Options{
+		WALMapped: mapped, EnablePipelinedWrite: pipelined, ColumnFamilyOptions: ColumnFamilyOptions{WriteBufferSize: 256 << 20},
+	})
+	require.NoError(b, err)
+	var all sync.WaitGroup
+	b.ResetTimer()
+	for i := range writers {
+		all.Go(func() {
+			r, key, value := rand.New(rand.NewPCG(uint64(i), 1)), make([]byte, 16), make([]byte, 100)
+			for j := i; j < b.N; j += writers {
+				binary.BigEndian.PutUint64(key, r.Uint64())
+				if err := db.Put(key, value, nil); err != nil {
+					b.Error(err)
+				}
+			}
+		})
+	}
+	all.Wait()
+	b.StopTimer()
+	s := db.Metrics().WriteQueue
+	b.ReportMetric(float64(s.Works)/float64(s.Groups), "works/group")
+	require.NoError(b, db.Close())
+}
+
 // BenchmarkMixedWriters has writers of two kinds, of which no leader may take both, or only one: plain ones, and as many
 // without a log, or synced, on a disk. b.N is of the second kind; the plain ones write until those are done.
 // ns/op is the time of one of the second kind; plain/op is how many plain writes were done in it.

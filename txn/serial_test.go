@@ -60,7 +60,7 @@ type serialStep struct {
 
 func (r *serialRun) open() {
 	var err error
-	r.db, err = openKind(r.pessimistic, r.fs)
+	r.db, err = openKind(r.pessimistic, memOptions(r.fs))
 	require.NoError(r.t, err)
 }
 

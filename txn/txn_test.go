@@ -169,7 +169,7 @@ func TestIsolation(t *testing.T) {
 		for name, pessimistic := range map[string]bool{"optimistic": false, "pessimistic": true} {
 			t.Run(a.name+", "+name, func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
-					db, err := openKind(pessimistic, vfs.NewMem())
+					db, err := openKind(pessimistic, memOptions(vfs.NewMem()))
 					require.NoError(t, err)
 					set(t, db, "a", "0")
 					set(t, db, "b", "0")
@@ -464,7 +464,7 @@ func TestUpdateTriesAgainUntilItSucceeds(t *testing.T) {
 
 func TestTransactionsDeadlockAndTheCircleIsNamed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		db, err := openKind(true, vfs.NewMem())
+		db, err := openKind(true, memOptions(vfs.NewMem()))
 		require.NoError(t, err)
 		x, y := db.Begin(nil), db.Begin(nil)
 		put(t, x, "a", "x")
@@ -503,7 +503,7 @@ func TestTransactionsDeadlockAndTheCircleIsNamed(t *testing.T) {
 
 func TestPlainWritesTakeLocks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		db, err := openKind(true, vfs.NewMem())
+		db, err := openKind(true, memOptions(vfs.NewMem()))
 		require.NoError(t, err)
 		x := db.Begin(nil)
 		put(t, x, "b", "x")
@@ -558,7 +558,7 @@ func TestSavePointsTakeBackWritesAndLocks(t *testing.T) {
 
 func TestAnExpiredTransactionFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		db, err := openKind(true, vfs.NewMem())
+		db, err := openKind(true, memOptions(vfs.NewMem()))
 		require.NoError(t, err)
 		x := db.Begin(&TxnOptions{Expiration: time.Second})
 		put(t, x, "k", "x")
@@ -579,7 +579,7 @@ func TestAnExpiredTransactionFails(t *testing.T) {
 func TestCloseWithTransactionsOpen(t *testing.T) {
 	for _, pessimistic := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
-			db, err := openKind(pessimistic, vfs.NewMem())
+			db, err := openKind(pessimistic, memOptions(vfs.NewMem()))
 			require.NoError(t, err)
 			x, y := db.Begin(nil), db.Begin(&TxnOptions{SetSnapshot: true})
 			put(t, x, "k", "v")

@@ -3,6 +3,7 @@ package txn
 import (
 	"context"
 	"errors"
+	"fmt"
 	"maps"
 	"testing"
 
@@ -20,7 +21,12 @@ func memOptions(fs vfs.FS) *ashlar.Options {
 // mustOpen opens a database of either kind on fs, closed at the end of the test.
 func mustOpen(t testing.TB, pessimistic bool, fs vfs.FS) *DB {
 	t.Helper()
-	db, err := openKind(pessimistic, fs)
+	return mustOpenWith(t, pessimistic, memOptions(fs))
+}
+
+func mustOpenWith(t testing.TB, pessimistic bool, o *ashlar.Options) *DB {
+	t.Helper()
+	db, err := openKind(pessimistic, o)
 	require.NoError(t, err)
 	t.Cleanup(func() {
 		if !db.closed.Load() {
@@ -30,11 +36,11 @@ func mustOpen(t testing.TB, pessimistic bool, fs vfs.FS) *DB {
 	return db
 }
 
-func openKind(pessimistic bool, fs vfs.FS) (*DB, error) {
+func openKind(pessimistic bool, o *ashlar.Options) (*DB, error) {
 	if pessimistic {
-		return OpenPessimistic("db", memOptions(fs), &Options{LockTimeout: WaitForever})
+		return OpenPessimistic("db", o, &Options{LockTimeout: WaitForever})
 	}
-	return OpenOptimistic("db", memOptions(fs))
+	return OpenOptimistic("db", o)
 }
 
 func mustClose(t testing.TB, db *DB) {
@@ -52,10 +58,16 @@ func mustClose(t testing.TB, db *DB) {
 	require.NoError(t, db.Close())
 }
 
-// bothKinds runs a test on both kinds of database.
+// bothKinds runs a test on both kinds of database, with writes plain and pipelined.
 func bothKinds(t *testing.T, test func(t *testing.T, db *DB)) {
 	for name, pessimistic := range map[string]bool{"optimistic": false, "pessimistic": true} {
-		t.Run(name, func(t *testing.T) { test(t, mustOpen(t, pessimistic, vfs.NewMem())) })
+		for _, pipelined := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s/pipelined=%v", name, pipelined), func(t *testing.T) {
+				o := memOptions(vfs.NewMem())
+				o.EnablePipelinedWrite = pipelined
+				test(t, mustOpenWith(t, pessimistic, o))
+			})
+		}
 	}
 }
 

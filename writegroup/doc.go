@@ -12,6 +12,8 @@
 //	                 last one to finish: Publish ─ detach ─ hand over ─ wake
 //	                                  or: list ─ detach ─ hand over ─ Sync ─ Publish, Publish … ─ wake
 //
+//	pipelined:   … Log ─ line ─ detach ─ hand over ─ (its turn) ─ Insert … ─ Publish, or list ─ next one's turn ─ wake
+//
 // # Why √n
 //
 // To insert side by side, the members of a group must be woken, and a wake costs its waker 60 to 200 ns in Go (several µs
@@ -49,6 +51,16 @@
 //
 // A group without a sync, with nobody unsettled before it, pays two loads for all this.
 //
+// # Pipelining
+//
+// A Queue that is Pipelined hands the lead over right behind Log, so that the next group is logged while this one is inserted.
+// Logged groups stand in line, in the order of the log, and have their turn one after the other: to insert, then to be
+// published or to join the unsettled ones. So inserts of two groups never overlap, and all that was said of failures and
+// of the order of publishing holds. It costs one more handing over for each group. Log and Prepare call AwaitInserts
+// before they look at what groups before have inserted; Drain waits for that too. File pipeline.go has the invariants.
+// RocksDB's second queue, of EnablePipelinedWrite, joins groups of the log into larger ones for the memtables; the line
+// here does not.
+//
 // # Queue and seats
 //
 // A writer takes a seat from the queue's pool and links it with one compare-and-swap. The links from newer to older are
@@ -84,6 +96,7 @@
 // # Thread safety
 //
 // All methods of Queue may be called from many goroutines; its fields are set before the first Commit. Stages.Prepare,
-// Admit, Size and Log are called by one goroutine at a time, and so are Sync and Publish, where there is a Sync beside the
-// others; Insert by many when Log said so. A stage must not call Commit or Exclusive on its own queue.
+// Admit, Size and Log are called by one goroutine at a time, and so are Sync and Publish, where there is a Sync, or a
+// pipelined queue, beside the others; Insert by many when Log said so. A stage must not call Commit or Exclusive on its own
+// queue.
 package writegroup

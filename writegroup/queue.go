@@ -9,15 +9,15 @@ import (
 )
 
 // One writer leads at a time: the one whose seat is oldest in the queue. What becomes of a group when its works are
-// inserted is in settle.go.
+// inserted is in settle.go; what is different in a pipelined queue, in pipeline.go.
 //
 //  1. newest is nil exactly when nobody leads. Seats are pushed at newest by compare-and-swap, and nowhere else.
 //  2. The seats of the running group, then those who wait, form one chain from newest along older. A seat leaves the
 //     chain before its goroutine is woken for the last time.
 //  3. The links from older to newer, and leaving the chain, need mu, unless the seats that leave are all there are. So
 //     who is behind somebody, or leads, may walk the chain under mu: nobody older than itself leaves meanwhile.
-//  4. A group is published before it leaves the chain, or joins the list of unsettled groups (settle.go) before; so groups
-//     are published in the order of the log.
+//  4. A group is published before it leaves the chain, or joins the list of unsettled groups (settle.go) or the line
+//     (pipeline.go) before; so groups are published in the order of the log.
 
 // Stages are what a Queue cannot do by itself. W is any work; the Queue never looks inside. A stage that panics has
 // failed with a *PanicError; a stage must not call runtime.Goexit.
@@ -40,8 +40,9 @@ type Stages[W any] interface {
 	// Prepare, Log and Insert. An error fails the groups that it was for, and those that had begun after them.
 	Sync() error
 	// Publish ends the group: once for each group, alone, after every Insert and the Sync that Log asked for, in the
-	// order of the log. Where there was a Sync, later groups may be in Prepare, Log or Insert meanwhile. err is what
-	// failed the group as a whole, or nil; works that Log failed have their own errors.
+	// order of the log. Where there was a Sync, later groups may be in Prepare, Log or Insert meanwhile; in a pipelined
+	// queue always, and Insert too runs beside Prepare and Log of later groups. err is what failed the group as a whole,
+	// or nil; works that Log failed have their own errors.
 	Publish(g *Group[W], err error)
 }
 
@@ -79,13 +80,14 @@ const defaultSpins = 0
 // Queue forms groups of works and runs them through its stages. Make one with New.
 type Queue[W any] struct {
 	stages Stages[W]
-	// To be set before the first Commit. Spins is how often a waiting writer looks at its state before it sleeps. Wake
-	// says who wakes whom. Trace, if set, is given the times of each group by the goroutine that ended it, after it has
-	// told the others; so it may be called by many at once. The times are valid during the call. It costs ten looks at
-	// the clock a group, and one a member.
-	Spins int
-	Wake  Wake
-	Trace func(*Times)
+	// To be set before the first Commit. Pipelined has the next group logged while this one is inserted (pipeline.go).
+	// Spins is how often a waiting writer looks at its state before it sleeps. Wake says who wakes whom. Trace, if set, is
+	// given the times of each group by the goroutine that ended it, after it has told the others; so it may be called by
+	// many at once. The times are valid during the call. It costs ten looks at the clock a group, and one a member.
+	Pipelined bool
+	Spins     int
+	Wake      Wake
+	Trace     func(*Times)
 
 	// The pools are the queue's own: a channel made inside a testing/synctest bubble must not be used outside it.
 	seats  sync.Pool
@@ -98,6 +100,7 @@ type Queue[W any] struct {
 	stall atomic.Pointer[func(W) error] // of the stall that has begun and not ended
 	mu    sync.Mutex                    // a leaf
 
+	line      line[W]
 	unsettled unsettled[W]
 
 	counts counters
@@ -106,7 +109,7 @@ type Queue[W any] struct {
 // New returns a queue with nobody in it.
 func New[W any](s Stages[W]) *Queue[W] {
 	q := &Queue[W]{stages: s, Spins: defaultSpins}
-	q.unsettled.empty = sync.NewCond(&q.unsettled.mu)
+	q.unsettled.empty, q.line.empty = sync.NewCond(&q.unsettled.mu), sync.NewCond(&q.line.mu)
 	return q
 }
 
@@ -318,6 +321,9 @@ func (q *Queue[W]) logAndInsert(g *Group[W]) (spread bool) {
 		return false
 	}
 	g.logged = true
+	if q.Pipelined {
+		q.queueUp(g)
+	}
 	if spread && len(g.seats) > 1 {
 		return true
 	}

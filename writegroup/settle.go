@@ -36,6 +36,7 @@ type unsettled[W any] struct {
 
 // Drain returns when every group before is published. It is for Prepare; the function of an Exclusive finds it done.
 func (q *Queue[W]) Drain() {
+	q.AwaitInserts()
 	u := &q.unsettled
 	if !u.some.Load() {
 		return
@@ -71,23 +72,29 @@ func (u *unsettled[W]) enlist(g *Group[W]) (listed, settles bool) {
 	return false, false // the list has become empty just now
 }
 
-// close ends g. s leads, and is a member of g.
+// close ends g. s leads, or has the turn, and is a member of g.
 func (q *Queue[W]) close(g *Group[W], s *seat[W], spread bool) error {
 	q.counts.group(len(g.seats), spread)
-	last := g.seats[len(g.seats)-1]
+	if q.Pipelined && !g.lined { // Log has failed
+		q.queueUp(g)
+	}
 	g.closer = s
 	if s.state.Load() != waiting {
 		s.state.Store(waiting)
 	}
 	q.stamp(&g.times.Inserted)
 	listed, settles := q.unsettled.enlist(g)
-	g.times.Waited = listed
+	g.times.Waited = listed || q.Pipelined
 	if !listed {
 		q.publish(g)
 	}
 	err := g.result(s)
-	q.handOver(last)
-	q.stamp(&g.times.HandedOver)
+	if q.Pipelined {
+		q.passOn(g)
+	} else {
+		q.handOver(g.seats[len(g.seats)-1])
+		q.stamp(&g.times.HandedOver)
+	}
 	if listed {
 		if settles || s.await(q.Spins) == settling {
 			q.settle(g)

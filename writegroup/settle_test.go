@@ -44,6 +44,19 @@ func newSyncing() (*syncing, *Queue[*work]) {
 	return s, New[*work](s)
 }
 
+// inBothQueues runs a test in a bubble with a plain queue, and with a pipelined one.
+func inBothQueues(t *testing.T, test func(t *testing.T, s *syncing, q *Queue[*work])) {
+	for _, pipelined := range []bool{false, true} {
+		t.Run(fmt.Sprintf("pipelined=%v", pipelined), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s, q := newSyncing()
+				q.Pipelined = pipelined
+				test(t, s, q)
+			})
+		})
+	}
+}
+
 // committing commits works, each when the one before can get no further, and returns where their results will be.
 func committing(q *Queue[*work], syncs ...bool) []error {
 	errs := make([]error, len(syncs))
@@ -56,8 +69,7 @@ func committing(q *Queue[*work], syncs ...bool) []error {
 }
 
 func TestGroupsAreLoggedAndInsertedDuringASync(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s, q := newSyncing()
+	inBothQueues(t, func(t *testing.T, s *syncing, q *Queue[*work]) {
 		errs := committing(q, true, false, false, true, false, true)
 		require.Equal(t, "[[0] [1] [2] [3] [4] [5]]", fmt.Sprint(s.groups))
 		require.Empty(t, s.published, "nothing before the first one's sync")
@@ -111,8 +123,7 @@ func TestTraceTellsWhoWaitedForASync(t *testing.T) {
 
 func TestAFailedSyncFailsItsGroupsAndThoseBegunBehindThem(t *testing.T) {
 	for _, panics := range []bool{false, true} {
-		synctest.Test(t, func(t *testing.T) {
-			s, q := newSyncing()
+		inBothQueues(t, func(t *testing.T, s *syncing, q *Queue[*work]) {
 			broken := errors.New("broken")
 			if panics {
 				s.sync = func() error {
@@ -155,8 +166,7 @@ func TestAFailedSyncFailsItsGroupsAndThoseBegunBehindThem(t *testing.T) {
 }
 
 func TestAFailedInsertFailsTheGroupsBehindIt(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s, q := newSyncing()
+	inBothQueues(t, func(t *testing.T, s *syncing, q *Queue[*work]) {
 		broken := errors.New("broken")
 		s.insert = func(w *work) error {
 			if w.name == 2 {
@@ -174,8 +184,7 @@ func TestAFailedInsertFailsTheGroupsBehindIt(t *testing.T) {
 }
 
 func TestAGroupThatFailsInLogFailsNoOther(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s, q := newSyncing()
+	inBothQueues(t, func(t *testing.T, s *syncing, q *Queue[*work]) {
 		broken := errors.New("broken")
 		inner := s.log
 		s.log = func(g *Group[*work]) error {
@@ -193,8 +202,7 @@ func TestAGroupThatFailsInLogFailsNoOther(t *testing.T) {
 }
 
 func TestExclusiveAndDrainWaitForTheSync(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s, q := newSyncing()
+	inBothQueues(t, func(t *testing.T, s *syncing, q *Queue[*work]) {
 		errs := committing(q, true, true)
 		ran := 0
 		go q.Exclusive(func() error { ran = len(s.published); return nil })
@@ -225,8 +233,7 @@ func TestExclusiveAndDrainWaitForTheSync(t *testing.T) {
 // A group of many is spread, waits for a sync behind another, and its members are told by its own cascade.
 func TestMembersOfAGroupHearOfTheSyncThroughTheirCloser(t *testing.T) {
 	for _, n := range []int{1, 2, 3, 40, 300} {
-		synctest.Test(t, func(t *testing.T) {
-			s, q := newSyncing()
+		inBothQueues(t, func(t *testing.T, s *syncing, q *Queue[*work]) {
 			first := committing(q, true)
 			together := make(chan bool)
 			s.fake.prepare = func(*work) error { <-together; return nil }
@@ -252,7 +259,14 @@ func TestMembersOfAGroupHearOfTheSyncThroughTheirCloser(t *testing.T) {
 
 // Nothing is acknowledged before a sync that began after it was logged, and visible never goes back.
 func TestNothingIsAcknowledgedBeforeItsSyncUnderStress(t *testing.T) {
+	for _, pipelined := range []bool{false, true} {
+		syncStress(t, pipelined)
+	}
+}
+
+func syncStress(t *testing.T, pipelined bool) {
 	s, q := newSyncing()
+	q.Pipelined = pipelined
 	var logged, safe atomic.Int64
 	inner := s.log
 	s.log = func(g *Group[*work]) error {
@@ -309,6 +323,7 @@ func TestNothingIsAcknowledgedBeforeItsSyncUnderStress(t *testing.T) {
 	require.Equal(t, 48*200, last)
 	require.Nil(t, q.newest.Load())
 	require.Nil(t, q.unsettled.oldest)
+	require.Nil(t, q.line.oldest)
 	t.Logf("%d groups, %d syncs", q.Stats().Groups, q.Stats().Syncs)
 }
 

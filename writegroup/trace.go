@@ -18,7 +18,8 @@ import "time"
 type Times struct {
 	Handed, Elected, Prepared, Gathered, Logged, Launched, Inserted, Published, HandedOver, Told time.Duration
 
-	// Waited says that the group was behind a sync, its own or one before: Published is later than HandedOver.
+	// Waited says that the lead was handed over before the group was published: it was behind a sync, its own or one
+	// before, or the queue is pipelined. Published is later than HandedOver then; in a pipelined queue Inserted is too.
 	Waited bool
 	// Members is the size of the group. Members 1 to Stride-1 are its helpers.
 	Members, Stride int

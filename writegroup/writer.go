@@ -28,7 +28,7 @@ const (
 	// one. Nobody waits in it; the goroutine ends it by leaving.
 	leading
 	// inserting: the seat's group is in the log, and its goroutine inserts its own work. It then sets waiting again by
-	// itself, unless it is the last of the group to get there.
+	// itself, unless it is the last of the group to get there. To a leader that waits in line it says that it has the turn.
 	inserting
 	// helping: as inserting, but the goroutine first sets its share of the group to inserting.
 	helping
@@ -115,6 +115,8 @@ type Group[W any] struct {
 	sync   bool      // Log has asked for a sync
 	closer *seat[W]  // the member that has the leadership at the end
 	next   *Group[W] // among the unsettled
+	behind *Group[W] // in the line
+	lined  bool      // in it
 }
 
 // Works returns the group's works, the leader's first. The slice is the group's own.
@@ -172,5 +174,5 @@ func (g *Group[W]) reset() {
 	if g.failed.Load() != nil {
 		g.failed.Store(nil)
 	}
-	g.begun, g.logged, g.sync, g.closer, g.next = nil, false, false, nil, nil
+	g.begun, g.logged, g.sync, g.closer, g.next, g.behind, g.lined = nil, false, false, nil, nil, nil, false
 }

@@ -1,18 +1,15 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io"
-	"slices"
-	"strconv"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/ashlardb/ashlar"
+	"github.com/ashlardb/ashlar/txn"
 	"github.com/ashlardb/ashlar/vfs"
 )
 
@@ -26,27 +23,32 @@ type bench struct {
 	now         func() time.Time // the clock
 	checksummed int64            // bytes that a thread of crc32c and its like goes through
 	compressed  int64            // and of compress and uncompress
+	loads       int              // how many operations acquireload does
 
 	cache    *ashlar.Cache
-	db       *ashlar.DB
-	families []*ashlar.ColumnFamily
+	db       *ashlar.DB // what is read; nil while none is open
+	txns     *txn.DB    // on top of it; nil without a flag for transactions
+	store    store      // what is written through
+	families families
 	counted  tickers // of databases that are closed
 	seed     uint64
 	made     uint64 // threads so far
-	work     work   // of the benchmark that runs
+	texts    texts
+	work     work // of the benchmark that runs
 }
 
 // newBench returns one whose volumes are db_bench's.
 func newBench(c *config, fsys vfs.FS, stdout, stderr io.Writer) *bench {
 	return &bench{
 		cfg: c, fs: fsys, stdout: stdout, stderr: stderr, terminal: isTerminal(stderr), now: time.Now,
-		checksummed: 5000 << 20, compressed: 1 << 30,
+		checksummed: 5000 << 20, compressed: 1 << 30, loads: 100_000,
 	}
 }
 
 // work is what a benchmark may change of what the flags say.
 type work struct {
 	num                             uint64 // size of the key space that is written
+	mergeKeys                       uint64 // of the key space that is merged into
 	reads, writes, deletes, updates int64  // per thread
 	batch                           int64
 	keySize, valueSize              int
@@ -62,7 +64,7 @@ func (c *config) work() work {
 		return n
 	}
 	w := work{
-		num: uint64(c.num), reads: orNum(c.reads), writes: orNum(c.writes), deletes: orNum(c.deletes), updates: c.num,
+		num: uint64(c.num), mergeKeys: uint64(orNum(c.mergeKeys)), reads: orNum(c.reads), writes: orNum(c.writes), deletes: orNum(c.deletes), updates: c.num,
 		batch: c.batchSize, keySize: int(c.keySize), valueSize: int(c.valueSize),
 		write: ashlar.WriteOptions{Sync: c.sync, DisableWAL: c.disableWAL},
 	}
@@ -70,89 +72,6 @@ func (c *config) work() work {
 		w.updates = max(c.reads, c.writes)
 	}
 	return w
-}
-
-// benchmark is a row of the table of benchmarks: one that threads run and that gives a result line, or an action.
-type benchmark struct {
-	name, help string
-	fresh      bool        // wants an empty database
-	prepare    func(*work) // may be nil
-	extra      int         // threads besides those asked for
-	single     bool        // runs in one thread only
-	oneFamily  bool        // works with one column family only
-	run        func(*thread) error
-	action     func(*bench) error
-}
-
-// task is one item of --benchmarks.
-type task struct {
-	*benchmark
-	warmups, repeats int
-}
-
-// parseTasks reads --benchmarks.
-func parseTasks(list string) (tasks []task, err error) {
-	var errs []error
-	for item := range strings.SplitSeq(list, ",") {
-		if item = strings.TrimSpace(item); item == "" {
-			continue
-		}
-		t, err := parseTask(item)
-		errs = append(errs, err)
-		tasks = append(tasks, t)
-	}
-	return tasks, errors.Join(errs...)
-}
-
-// parseTask reads name, name[X3], name[W1] or name[W1-X3].
-func parseTask(item string) (t task, err error) {
-	name, args, hasArgs := strings.Cut(item, "[")
-	t.repeats = 1
-	if hasArgs {
-		args, ok := strings.CutSuffix(args, "]")
-		if !ok {
-			return t, fmt.Errorf("benchmark '%s': ']' is missing", item)
-		}
-		for arg := range strings.SplitSeq(args, "-") {
-			n := 0
-			if len(arg) > 1 {
-				if n, err = strconv.Atoi(arg[1:]); err != nil {
-					n = 0
-				}
-			}
-			switch {
-			case n > 0 && (arg[0] == 'X' || arg[0] == 'x'):
-				t.repeats = n
-			case n > 0 && (arg[0] == 'W' || arg[0] == 'w'):
-				t.warmups = n
-			default:
-				return t, fmt.Errorf("benchmark '%s': '%s' is neither X and a number of repeats nor W and one of warm-ups", item, arg)
-			}
-		}
-	}
-	i := slices.IndexFunc(benchmarks, func(b benchmark) bool { return b.name == name })
-	if i < 0 {
-		if slices.Contains(unsupported, name) {
-			return t, fmt.Errorf("benchmark '%s' is not supported", name)
-		}
-		return t, fmt.Errorf("unknown benchmark '%s'", name)
-	}
-	t.benchmark = &benchmarks[i]
-	if t.action != nil && hasArgs {
-		return t, fmt.Errorf("benchmark '%s': only what has a result line can be repeated", item)
-	}
-	return t, nil
-}
-
-// fit finds tasks that do not go with the flags.
-func fit(tasks []task, c *config) error {
-	var errs []error
-	for _, t := range tasks {
-		if t.oneFamily && c.families > 1 {
-			errs = append(errs, fmt.Errorf("benchmark '%s' works with one column family only", t.name))
-		}
-	}
-	return errors.Join(errs...)
 }
 
 // runAll opens the database, runs the tasks and closes it.
@@ -182,37 +101,6 @@ func (b *bench) runAll(tasks []task) (err error) {
 		fmt.Fprintf(b.stdout, "STATISTICS:\n%s%s\n", &b.counted, &b.cfg.gauges)
 	}
 	return nil
-}
-
-// open opens the database, or makes it, and its families.
-func (b *bench) open() error {
-	o := b.cfg.options()
-	o.FS, o.BlockCache = b.fs, b.cache
-	db, err := ashlar.Open(b.cfg.db, o)
-	if err != nil {
-		return err
-	}
-	b.db, b.families = db, []*ashlar.ColumnFamily{db.DefaultColumnFamily()}
-	for i := 1; i < int(b.cfg.families); i++ {
-		name := fmt.Sprintf("column_family_name_%06d", i)
-		cf, ok := db.ColumnFamily(name)
-		if !ok {
-			if cf, err = db.CreateColumnFamily(name, nil); err != nil {
-				return errors.Join(err, b.close())
-			}
-		}
-		b.families = append(b.families, cf)
-	}
-	return nil
-}
-
-func (b *bench) close() error {
-	if b.db == nil {
-		return nil
-	}
-	db := b.db
-	b.db, b.families = nil, nil
-	return db.Close()
 }
 
 func (b *bench) runTask(t task) error {
@@ -263,6 +151,9 @@ func (b *bench) runTask(t task) error {
 	if t.repeats > 1 {
 		io.WriteString(b.stdout, all.final(t.name))
 	}
+	if t.after != nil {
+		return t.after(b)
+	}
 	return nil
 }
 
@@ -273,6 +164,7 @@ type thread struct {
 	id    int
 	rand  *mersenne
 	stats threadStats
+	notes string // lines that are printed before the result line
 }
 
 // pickDatabase draws the number by which db_bench picks one of its databases, where it does so: before each batch of
@@ -286,6 +178,7 @@ type crew struct {
 	failed    atomic.Bool  // one of them with an error: the others end soon
 	writeRate *limiter     // nil: no limit
 	readRate  *limiter
+	ticks     atomic.Uint64 // the time of timeseries: its writes so far
 }
 
 // runOnce runs a benchmark in its threads and prints the result line.
@@ -309,14 +202,16 @@ func (b *bench) runOnce(m *benchmark) (*totals, error) {
 		size = 1
 	}
 	c := &crew{size: size + m.extra, writeRate: newLimiter(b.cfg.writeRate), readRate: newLimiter(b.cfg.readRate)}
+	b.texts.of(b.cfg.values(b.work.valueSize)) // before the clock runs
 	var wg sync.WaitGroup
 	start := make(chan struct{})
+	all := make([]*thread, c.size)
 	threads := make([]*threadStats, c.size)
 	errs := make([]error, c.size)
 	for i := range c.size {
 		b.made++
 		t := &thread{bench: b, crew: c, id: i, rand: newMersenne(b.seed + b.made)}
-		threads[i] = &t.stats
+		all[i], threads[i] = t, &t.stats
 		wg.Go(func() {
 			<-start
 			t.stats.Start(o, i)
@@ -337,13 +232,16 @@ func (b *bench) runOnce(m *benchmark) (*totals, error) {
 	if err != nil {
 		return nil, err
 	}
-	sum := merge(threads)
+	for _, t := range all {
+		io.WriteString(b.stdout, t.notes)
+	}
+	sum := mergeStats(threads)
 	io.WriteString(b.stdout, sum.String(m.name))
 	return &sum, nil
 }
 
 // family returns the one that key v is in.
-func (b *bench) family(v uint64) *ashlar.ColumnFamily { return b.families[v%uint64(len(b.families))] }
+func (b *bench) family(v uint64) *ashlar.ColumnFamily { return b.families.of(v) }
 
 func (b *bench) statsProperty() string {
 	s, _ := b.db.Property("rocksdb.stats")
@@ -410,51 +308,4 @@ func (l *limiter) wait(n int64) {
 	l.next = l.next.Add(time.Duration(float64(n) / float64(l.rate) * float64(time.Second)))
 	l.mu.Unlock()
 	time.Sleep(pause)
-}
-
-// The actions.
-
-func (b *bench) flush() error {
-	if err := b.db.Flush(context.Background(), nil, b.families...); err != nil {
-		return err
-	}
-	fmt.Fprintln(b.stdout, "flush memtable")
-	return nil
-}
-
-func (b *bench) compactAll() error {
-	for _, cf := range b.families {
-		if err := cf.CompactRange(context.Background(), nil, nil, nil); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func (b *bench) waitForCompaction() error {
-	fmt.Fprintf(b.stdout, "waitforcompaction(%s): started\n", b.cfg.db)
-	if err := b.db.WaitForCompact(context.Background()); err != nil {
-		return err
-	}
-	fmt.Fprintf(b.stdout, "waitforcompaction(%s): finished\n", b.cfg.db)
-	return nil
-}
-
-// property returns an action that prints properties of the default family; with more than one, each behind its name.
-func property(names ...string) func(*bench) error {
-	return func(b *bench) error {
-		var s strings.Builder
-		for _, name := range names {
-			v, ok := b.db.Property(name)
-			if !ok {
-				v = "(failed)"
-			}
-			if len(names) > 1 {
-				v = name + ": " + v + "\n"
-			}
-			s.WriteString(v)
-		}
-		fmt.Fprintf(b.stdout, "\n%s\n", &s)
-		return nil
-	}
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"fmt"
+	"sync/atomic"
 
 	"github.com/ashlardb/ashlar"
 	"github.com/ashlardb/ashlar/internal/checksum"
@@ -67,5 +68,22 @@ func uncompressBlocks(t *thread) error {
 	if !bytes.Equal(out, want) {
 		return fmt.Errorf("a block is not the same after compression by %v", kind)
 	}
+	return nil
+}
+
+// acquireLoad loads a pointer with the order that a reader of shared data needs, a thousand times an operation.
+func acquireLoad(t *thread) error {
+	var word int
+	var p atomic.Pointer[int]
+	p.Store(&word)
+	for range t.loads {
+		for range 1000 {
+			if p.Load() == nil {
+				return fmt.Errorf("a pointer is lost")
+			}
+		}
+		t.stats.Finished(1, opOther)
+	}
+	t.stats.message = "(each op is 1000 loads)"
 	return nil
 }

@@ -51,6 +51,18 @@ func atLeast[N int | int64 | uint64 | float64](least N) func(any) string {
 	}
 }
 
+// between is a check for whole numbers.
+func between(least, most int64) func(any) string {
+	return func(v any) string {
+		if n := v.(int64); n < least || n > most {
+			return fmt.Sprintf("want %d to %d", least, most)
+		}
+		return ""
+	}
+}
+
+var percent = between(0, 100)
+
 func (s *flagSet) add(f *flagDef) *flagDef {
 	if s.byName == nil {
 		s.byName = map[string]*flagDef{}

@@ -35,6 +35,8 @@ func TestCommandLinesAreReadAsGflagsDoes(t *testing.T) {
 		{"--db=", func(c *config) any { return c.db }, ""},
 		{"--db=a=b", func(c *config) any { return c.db }, "a=b"},
 		{"--seed=18446744073709551615", func(c *config) any { return c.seed }, uint64(1<<64 - 1)},
+		{"--benchmarks=fillrandom --threads 64 --seed 1708494134896523 --duration 60",
+			func(c *config) any { return []any{c.threads, c.seed, c.duration} }, []any{int64(64), uint64(1708494134896523), int64(60)}},
 		{"--benchmarks fillseq,stats", func(c *config) any { return c.benchmarks }, "fillseq,stats"},
 		{"--compression_type=ZSTD", func(c *config) any { return c.compressionType() }, ashlar.ZSTDCompression},
 		{"--compression_level=32767 --perf_level=1", func(c *config) any { return c.num }, int64(1_000_000)},
@@ -50,33 +52,37 @@ func TestCommandLinesAreReadAsGflagsDoes(t *testing.T) {
 
 func TestWrongCommandLinesAreErrors(t *testing.T) {
 	for line, want := range map[string]string{
-		"--nosuch=1":                 "unknown command line flag 'nosuch'",
-		"--nonum":                    "unknown command line flag 'nonum'",
-		"--nosync=true":              "unknown command line flag 'nosync'",
-		"--num":                      "flag '--num' is missing its argument",
-		"--num=abc":                  "illegal value 'abc' specified for int64 flag 'num'",
-		"--num=":                     "illegal value '' specified for int64 flag 'num'",
-		"--num=99999999999999999999": "illegal value '99999999999999999999' specified for int64 flag 'num'",
-		"--sync=maybe":               "illegal value 'maybe' specified for bool flag 'sync'",
-		"--sync false":               "unexpected argument 'false'",
-		"--stddev=NaN":               "illegal value 'NaN' specified for double flag 'stddev'",
-		"num=5":                      "unexpected argument 'num=5'",
-		"---num=5":                   "unexpected argument '---num=5'",
-		"--":                         "unexpected argument '--'",
-		"-":                          "unexpected argument '-'",
-		"--threads=0":                "--threads=0: want 1 or more",
-		"--num=0":                    "--num=0: want 1 or more",
-		"--format_version=8":         "--format_version=8: want 2 to 7",
-		"--compression_type=x":       "--compression_type=x: want one of none, snappy, zlib, lz4, lz4hc, zstd",
-		"--checksum_type=5":          "--checksum_type=5: want 0 to 4, or none, crc32c, xxhash, xxhash64 or xxh3",
-		"--transaction_db":           "--transaction_db=true is not supported: transactions are not benchmarked",
-		"--verify_checksum=0":        "--verify_checksum=0 is not supported: checksums are always verified",
-		"--compaction_style=1":       "--compaction_style=1 is not supported: compactions are leveled",
-		"--merge_operator=put":       "--merge_operator=put is not supported: merges are not benchmarked",
-		"--compression_level=3":      "--compression_level=3 is not supported: each compression has one level",
-		"--write_wake=tree":          "--write_wake=tree: want one of sqrt, one_by_one",
-		"--write_spread_from=-2":     "--write_spread_from=-2: want -1 or more",
-		"--stats_level=x":            "illegal value 'x' specified for int64 flag 'stats_level'",
+		"--nosuch=1":                       "unknown command line flag 'nosuch'",
+		"--nonum":                          "unknown command line flag 'nonum'",
+		"--nosync=true":                    "unknown command line flag 'nosync'",
+		"--num":                            "flag '--num' is missing its argument",
+		"--num=abc":                        "illegal value 'abc' specified for int64 flag 'num'",
+		"--num=":                           "illegal value '' specified for int64 flag 'num'",
+		"--num=99999999999999999999":       "illegal value '99999999999999999999' specified for int64 flag 'num'",
+		"--sync=maybe":                     "illegal value 'maybe' specified for bool flag 'sync'",
+		"--sync false":                     "unexpected argument 'false'",
+		"--stddev=NaN":                     "illegal value 'NaN' specified for double flag 'stddev'",
+		"num=5":                            "unexpected argument 'num=5'",
+		"---num=5":                         "unexpected argument '---num=5'",
+		"--":                               "unexpected argument '--'",
+		"-":                                "unexpected argument '-'",
+		"--threads=0":                      "--threads=0: want 1 or more",
+		"--num=0":                          "--num=0: want 1 or more",
+		"--format_version=8":               "--format_version=8: want 2 to 7",
+		"--compression_type=x":             "--compression_type=x: want one of none, snappy, zlib, lz4, lz4hc, zstd",
+		"--checksum_type=5":                "--checksum_type=5: want 0 to 4, or none, crc32c, xxhash, xxhash64 or xxh3",
+		"--readonly":                       "--readonly=true is not supported: databases are opened for writing, by one process",
+		"--use_blob_db":                    "--use_blob_db=true is not supported: values are in the tables; there are no blob files",
+		"--merge_keys=0":                   "--merge_keys=0: want a number of keys, or -1",
+		"--expire_style=compaction_filter": "--expire_style=compaction_filter: want one of none, delete",
+		"--verify_checksum=0":              "--verify_checksum=0 is not supported: what is to be checked is always checked",
+		"--compaction_style=1":             "--compaction_style=1 is not supported: compactions are leveled",
+		"--merge_operator=sortlist":        "--merge_operator=sortlist: want put, uint64add, stringappend, stringappendtest, max or bytesxor",
+		"--compression_level=3":            "--compression_level=3 is not supported: each compression has one level",
+		"--write_wake=tree":                "--write_wake=tree: want one of sqrt, one_by_one",
+		"--wal_mapped=maybe":               "--wal_mapped=maybe: want one of default, off, on",
+		"--write_spread_from=-2":           "--write_spread_from=-2: want -1 or more",
+		"--stats_level=x":                  "illegal value 'x' specified for int64 flag 'stats_level'",
 	} {
 		require.EqualError(t, newConfig().flags.parse(strings.Fields(line)), want, line)
 	}
@@ -84,11 +90,15 @@ func TestWrongCommandLinesAreErrors(t *testing.T) {
 
 func TestFlagsThatDoNotGoTogetherAreErrors(t *testing.T) {
 	for line, want := range map[string]string{
-		"--compression_ratio=2":                  "compression_ratio should be between 0 and 1",
-		"--prefix_size=20 --keys_per_prefix=10":  "prefix size is larger than key size",
-		"--keys_per_prefix=10 --num=5":           "keys_per_prefix is larger than num",
-		"--value_size_min=10 --value_size_max=9": "value_size_min is above value_size_max",
-		"--sync --disable_wal":                   "sync needs a log, and disable_wal is set",
+		"--compression_ratio=2":                        "compression_ratio should be between 0 and 1",
+		"--prefix_size=20 --keys_per_prefix=10":        "prefix size is larger than key size",
+		"--keys_per_prefix=10 --num=5":                 "keys_per_prefix is larger than num",
+		"--value_size_min=10 --value_size_max=9":       "value_size_min is above value_size_max",
+		"--transaction_db --optimistic_transaction_db": "optimistic_transaction_db and transaction_db are two kinds of database",
+		"--transaction_db --writes_per_range_tombstone=2 --max_num_range_tombstones=1": "ranges cannot be locked: " +
+			"transaction_db wants expand_range_tombstones with writes_per_range_tombstone",
+		"--multiread_stride=11 --num=100 --batch_size=10": "multiread_stride times batch_size is larger than num",
+		"--sync --disable_wal":                            "sync needs a log, and disable_wal is set",
 	} {
 		c := newConfig()
 		require.NoError(t, c.flags.parse(strings.Fields(line)), line)
@@ -178,7 +188,7 @@ func TestFlagsReachTheOptions(t *testing.T) {
 		--disable_auto_compactions --level_compaction_dynamic_level_bytes=0 --compression_type=lz4 --min_level_to_compress=2
 		--optimize_filters_for_hits --bloom_bits=10 --block_size=8192 --block_restart_interval=8 --format_version=7
 		--checksum_type=xxh3 --max_background_jobs=5 --open_files=100 --max_total_wal_size=7 --wal_dir=w
-		--allow_concurrent_memtable_write=false --delayed_write_rate=8`
+		--allow_concurrent_memtable_write=false --delayed_write_rate=8 --manual_wal_flush --wal_mapped=on`
 	require.NoError(t, c.flags.parse(strings.Fields(line)))
 	o := c.options()
 	require.NotNil(t, o.Table.FilterPolicy)
@@ -196,6 +206,7 @@ func TestFlagsReachTheOptions(t *testing.T) {
 			Table:                  ashlar.TableOptions{BlockSize: 8192, BlockRestartInterval: 8, FormatVersion: 7, Checksum: ashlar.XXH3},
 		},
 		MaxBackgroundJobs: 5, MaxOpenFiles: 100, MaxTotalWALSize: 7, WALDir: "w", NoConcurrentMemtableWrite: true,
+		ManualWALFlush: true, WALMapped: ashlar.MappedWALOn,
 		DelayedWriteRate: 8,
 	}, o)
 }

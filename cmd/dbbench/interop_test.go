@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -45,6 +46,7 @@ func TestDatabasesHoldTheBytesThatDbBenchWrites(t *testing.T) {
 	if !ok || !ok2 {
 		return
 	}
+	const mix = "--mix_get_ratio=0.5 --mix_put_ratio=0.3 --mix_seek_ratio=0.2"
 	for name, line := range map[string]string{
 		"in order":  "--benchmarks=fillseq,deleteseq --deletes=100",
 		"at random": "--benchmarks=fillrandom,overwrite,deleterandom,updaterandom,readrandomwriterandom",
@@ -57,26 +59,77 @@ func TestDatabasesHoldTheBytesThatDbBenchWrites(t *testing.T) {
 		"replacing":       "--benchmarks=randomreplacekeys --stddev=300",
 		"transactions":    "--benchmarks=randomtransaction --transaction_sets=1",
 		"column families": "--benchmarks=fillrandom,readrandom,readrandom --num_column_families=3",
+		"hot families":    "--benchmarks=fillrandom,readrandom --num_column_families=6 --num_hot_column_families=2",
+		"locked": "--benchmarks=fillrandom,randomtransaction,deleterandom,randomtransaction --transaction_db --transaction_sets=1 " +
+			"--transaction_set_snapshot --num=300",
+		"merges": "--benchmarks=fillrandom,mergerandom,readrandommergerandom,compact --merge_operator=stringappend --merge_keys=300",
+		"ranges": "--benchmarks=fillrandom,overwrite,readrandom --writes_per_range_tombstone=100 --max_num_range_tombstones=7 " +
+			"--range_tombstone_width=30 --writes_before_delete_range=150",
+		"ranges, key by key": "--benchmarks=fillseq,overwrite --writes_per_range_tombstone=100 --max_num_range_tombstones=7 " +
+			"--expand_range_tombstones --batch_size=3",
+		"triples":         "--benchmarks=randomwithverify,randomwithverify --numdistinct=50 --readwritepercent=30 --deletepercent=20",
+		"series":          "--benchmarks=timeseries --key_id_range=70 --key_size=20",
+		"mixed":           "--benchmarks=fillrandom,mixgraph " + mix,
+		"mixed, hot keys": "--benchmarks=fillrandom,mixgraph --key_dist_a=0.002312 --key_dist_b=0.3467 " + mix,
+		"mixed, hot ranges": "--benchmarks=fillrandom,mixgraph --key_dist_a=0.002312 --key_dist_b=0.3467 --keyrange_dist_a=14.18 " +
+			"--keyrange_dist_b=-2.917 --keyrange_dist_c=0.0164 --keyrange_dist_d=-0.08082 --keyrange_num=30 " + mix,
+		"strides": "--benchmarks=fillrandom,readrandom,multireadrandom,readrandomfast,readrandomsmall,readtocache " +
+			"--multiread_stride=3 --batch_size=4",
 	} {
 		t.Run(name, func(t *testing.T) {
-			args := append(strings.Fields(line), "--num=2000", "--seed=7")
+			t.Parallel()
+			args := append([]string{"--num=1000", "--seed=7"}, strings.Fields(line)...)
 			ours, theirs := filepath.Join(t.TempDir(), "db"), filepath.Join(t.TempDir(), "db")
 			stdout, _ := play(t, vfs.OS, append(args, "--db="+ours)...)
-			require.Equal(t, results(dbBench(t, bench, append(args, "--db="+theirs)...)), results(stdout))
+			wanted := dbBench(t, bench, append(args, "--db="+theirs)...)
+			if name != "series" { // where db_bench divides by zero
+				require.Equal(t, results(wanted), results(stdout))
+			}
+			for _, line := range []string{"Number of range deletions", "RandomTransactionVerify Success."} {
+				require.Equal(t, strings.Count(wanted, line), strings.Count(stdout, line))
+			}
 			families := []string{"default"}
-			if strings.Contains(line, "num_column_families") {
-				families = append(families, "column_family_name_000001", "column_family_name_000002")
+			if _, n, ok := strings.Cut(line, "num_column_families="); ok {
+				for i := 1; i < int(n[0]-'0'); i++ {
+					families = append(families, fmt.Sprintf("column_family_name_%06d", i))
+				}
 			}
 			for _, family := range families {
 				scan := func(dir string) []string {
 					out, err := exec.Command(ldb, "--db="+dir, "scan", "--hex", "--column_family="+family).Output()
 					require.NoError(t, err)
-					return strings.Split(string(out), "\n")
+					// db_bench's transactions write this key at their commits, for what can be done then.
+					return strings.Split(strings.Replace(string(out), "0x636174 : 0x646F67\n", "", 1), "\n")
 				}
 				want := scan(theirs)
 				require.Greater(t, len(want), 1)
 				require.Equal(t, want, scan(ours))
 			}
+		})
+	}
+}
+
+func TestMergeOperatorsMakeWhatRocksDBsMake(t *testing.T) {
+	bench, ok := tool(t, "db_bench")
+	ldb, ok2 := tool(t, "ldb")
+	if !ok || !ok2 {
+		return
+	}
+	for _, name := range []string{"put", "uint64add", "stringappendtest", "max", "bytesxor"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			args := []string{"--benchmarks=fillrandom,mergerandom,mergerandom,compact", "--num=300", "--seed=5", "--value_size=8", "--merge_operator=" + name}
+			ours, theirs := filepath.Join(t.TempDir(), "db"), filepath.Join(t.TempDir(), "db")
+			play(t, vfs.OS, append(args, "--db="+ours)...)
+			dbBench(t, bench, append(args, "--db="+theirs)...)
+			scan := func(dir string) string {
+				out, err := exec.Command(ldb, "--db="+dir, "scan", "--hex").Output()
+				require.NoError(t, err)
+				return string(out)
+			}
+			want := scan(theirs)
+			require.Greater(t, len(want), 100*len("0x : 0x\n"))
+			require.Equal(t, want, scan(ours))
 		})
 	}
 }
@@ -108,5 +161,27 @@ func TestOurFlagsAndBenchmarksAreDbBenchs(t *testing.T) {
 	help, _ := exec.Command(bench, "--help").CombinedOutput() // it exits with 1
 	for _, f := range newConfig().flags.flags {
 		require.Equal(t, !f.own, regexp.MustCompile(`(?m)^    -`+f.name+` \(`).Match(help), f.name)
+	}
+	_, part, _ := strings.Cut(string(help), "/db_bench_tool.cc:")
+	part, _, _ = strings.Cut(part, "Flags from ")
+	// Flags of RocksDB 7.8 whose defaults are others in 11.9 or here.
+	others := map[string]bool{
+		"benchmarks": true, "db": true, "cache_size": true, "cache_type": true, "checksum_type": true, "compression_level": true,
+		"enable_pipelined_write": true, "level_compaction_dynamic_level_bytes": true, "perf_level": true, "bloom_bits": true,
+		"transaction_sets": true, "subcompactions": true, "slow_usecs": true, "seed": true, "write_buffer_size": true,
+		"transaction_lock_timeout": true, "target_file_size_base": true,
+	}
+	described := regexp.MustCompile(`(?ms)^    -(\w+) \(.*?\)\s+type: (\w+)\s+default: (\S+)$`).FindAllStringSubmatch(part, -1)
+	require.Greater(t, len(described), 300)
+	for _, m := range described {
+		f := newConfig().flags.byName[m[1]]
+		require.NotNil(t, f, "flag %s of db_bench is not known", m[1])
+		if !others[m[1]] {
+			want, err := f.parse(strings.Trim(m[3], `"`))
+			require.NoError(t, err, m[1])
+			def, err := f.parse(f.def)
+			require.NoError(t, err)
+			require.Equal(t, want, def, m[1])
+		}
 	}
 }

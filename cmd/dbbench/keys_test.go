@@ -134,9 +134,9 @@ func TestSkewedReadsPreferFewKeys(t *testing.T) {
 
 // The text is the one that RocksDB 7.8.3 wrote into testdata/rocksdb/78-62-db_bench-cfs.
 func TestValuesAreDbBenchs(t *testing.T) {
-	v := newValueMaker(valueShape{size: 6, ratio: 0.5}, 1)
+	v := newMaker(valueShape{size: 6, ratio: 0.5}, 1)
 	require.Equal(t, "5e7b56687a22", fmt.Sprintf("%x", v.Next()))
-	v = newValueMaker(valueShape{size: 100, ratio: 0.5}, 1)
+	v = newMaker(valueShape{size: 100, ratio: 0.5}, 1)
 	first := string(v.Next())
 	require.Equal(t, first[:50], first[50:], "a piece repeats its random half")
 	second := string(v.Next())
@@ -145,7 +145,7 @@ func TestValuesAreDbBenchs(t *testing.T) {
 }
 
 func TestValuesStartAgainBeforeTheTextRunsOut(t *testing.T) {
-	v := newValueMaker(valueShape{size: 1000, ratio: 0.5}, 1)
+	v := newMaker(valueShape{size: 1000, ratio: 0.5}, 1)
 	first := string(v.Next())
 	for n := len(v.text)/1000 - 1; n > 0; n-- {
 		v.Next()
@@ -154,14 +154,14 @@ func TestValuesStartAgainBeforeTheTextRunsOut(t *testing.T) {
 }
 
 func TestTextIsAsLongAsTheLongestValue(t *testing.T) {
-	v := newValueMaker(valueShape{size: 3 << 20, ratio: 0.1}, 1)
+	v := newMaker(valueShape{size: 3 << 20, ratio: 0.1}, 1)
 	require.Len(t, v.Next(), 3<<20)
 	require.Len(t, v.Next(), 3<<20)
 }
 
 func TestValueSizesFollowTheirDistribution(t *testing.T) {
 	for kind, deviation := range map[sizeKind]float64{uniformSize: 900 / 3.46, normalSize: 150} {
-		v := newValueMaker(valueShape{kind: kind, min: 100, max: 1000, ratio: 0.5}, 1)
+		v := newMaker(valueShape{kind: kind, min: 100, max: 1000, ratio: 0.5}, 1)
 		const n = 20_000
 		sum, squares := 0.0, 0.0
 		for range n {
@@ -180,9 +180,86 @@ func Example() {
 	k := keyMaker{size: 16}
 	key := make([]byte, k.size)
 	k.put(key, 258)
-	v := newValueMaker(valueShape{size: 20, ratio: 0.5}, 1)
+	v := newMaker(valueShape{size: 20, ratio: 0.5}, 1)
 	fmt.Printf("%x\n%q\n", key, v.Next())
 	// Output:
 	// 00000000000001023030303030303030
 	// "^{Vhz\"!/%wMZ;'a F/RE"
+}
+
+// newMaker makes a valueMaker with a text of its own.
+func newMaker(shape valueShape, seed uint64) *valueMaker {
+	return newValueMaker(shape, shape.makeText(), seed)
+}
+
+func TestThreadsShareATextAndEachBeginsAtItsStart(t *testing.T) {
+	var all texts
+	shape := valueShape{size: 100, ratio: 0.5}
+	a, b := newValueMaker(shape, all.of(shape), 1), newValueMaker(shape, all.of(shape), 2)
+	require.Same(t, &a.text[0], &b.text[0])
+	a.Next()
+	require.NotEqual(t, a.Next(), b.Next())
+	other := valueShape{size: 100, ratio: 0.25}
+	require.NotEqual(t, all.of(shape)[:100], all.of(other)[:100])
+}
+
+func TestDrawsBelowABoundAreTheUpperWordOfTheProduct(t *testing.T) {
+	a, b := newMersenne(5), newMersenne(5)
+	seen := map[uint64]int{}
+	for range 6000 {
+		v := a.Below(6)
+		require.Equal(t, b.Next()/(1<<63/3), v) // sixths of 2⁶⁴; none of these draws is refused
+		seen[v]++
+	}
+	for v := range uint64(6) {
+		require.InDelta(t, 1000, seen[v], 120)
+	}
+	require.Zero(t, a.Below(1))
+}
+
+func TestStridedReadsKeepTheirDistance(t *testing.T) {
+	c := newConfig()
+	require.NoError(t, c.flags.parse([]string{"--num=100", "--multiread_stride=7", "--batch_size=4"}))
+	b := &bench{cfg: c}
+	b.work = c.work()
+	keys := (&thread{bench: b, rand: newMersenne(1)}).readOrder()
+	require.Equal(t, []uint64{7, 14, 21}, []uint64{keys.Next(), keys.Next(), keys.Next()}, "the first batch lacks the key that is drawn")
+	for range 200 {
+		first := keys.Next()
+		require.LessOrEqual(t, first, uint64(100-3*7))
+		for i := range uint64(3) {
+			require.Equal(t, first+7*(i+1), keys.Next())
+		}
+	}
+}
+
+func TestRangeDeletionsComeWhenTheyAreDue(t *testing.T) {
+	r := &rangeDeletes{before: 4, every: 3, most: 2}
+	var at []int
+	for i := range 30 {
+		if r.due() {
+			at = append(at, i+1)
+		}
+	}
+	require.Equal(t, []int{7, 10}, at)
+	require.Equal(t, "Number of range deletions: 2\n", r.note())
+	none := &rangeDeletes{most: 2}
+	require.False(t, none.due())
+	require.Empty(t, none.note())
+}
+
+func TestXORIsAssociativeAndFillsUpWithZeros(t *testing.T) {
+	xor := func(operands ...string) string {
+		var all [][]byte
+		for _, o := range operands {
+			all = append(all, []byte(o))
+		}
+		out, err := bytesXOR.FullMerge([]byte("kept:"), []byte("k"), nil, all)
+		require.NoError(t, err)
+		return string(out)
+	}
+	require.Equal(t, "kept:\x03\x04", xor("\x01", "\x02\x04"))
+	require.Equal(t, "kept:\x03\x04", xor("\x02\x04", "\x01"))
+	require.Equal(t, xor("ab", "c", "def"), xor("def", "ab", "c"))
+	require.Equal(t, "kept:\x00\x00", xor("ab", "ab"))
 }

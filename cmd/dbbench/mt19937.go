@@ -1,5 +1,7 @@
 package main
 
+import "math/bits"
+
 // mersenne is the Mersenne twister MT19937-64 of Matsumoto and Nishimura, the generator that db_bench draws keys from.
 // It belongs to one thread.
 type mersenne struct {
@@ -36,6 +38,16 @@ func (m *mersenne) Next() uint64 {
 	x ^= x << 17 & 0x71d67fffeda60000
 	x ^= x << 37 & 0xfff7eee000000000
 	return x ^ x>>43
+}
+
+// Below returns a number below n, in the way in which GNU's C++ library does: the upper word of the product with n, drawn
+// again where that would make some numbers likelier than others.
+func (m *mersenne) Below(n uint64) uint64 {
+	for {
+		if high, low := bits.Mul64(m.Next(), n); low >= n || low >= -n%n {
+			return high
+		}
+	}
 }
 
 // round makes the next mersenneWords words.

@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"math/bits"
 
 	"github.com/ashlardb/ashlar"
 )
@@ -15,9 +16,10 @@ func readRandom(t *thread) error {
 	m := t.keyOnly()
 	var value []byte
 	read, found := int64(0), int64(0)
+	keys := t.readOrder()
 	for l := t.turns(t.work.reads); l.Next(1); {
 		t.pickDatabase()
-		v := randomKey(t.rand, uint64(t.cfg.num), t.cfg.skew)
+		v := keys.Next()
 		key := m.Key(v)
 		read++
 		var err error
@@ -46,10 +48,12 @@ func multiReadRandom(t *thread) error {
 		keys[i] = make([]byte, m.keyMaker.size)
 	}
 	read, found := int64(0), int64(0)
+	order := t.readOrder()
+	order.left = 0 // each batch draws
 	for l := t.turns(t.work.reads); l.Next(t.work.batch); {
 		t.pickDatabase()
 		for _, key := range keys {
-			m.put(key, randomKey(t.rand, uint64(t.cfg.num), t.cfg.skew))
+			m.put(key, order.Next())
 		}
 		t.db.MultiGetTo(values, keys, errs, nil)
 		for i, err := range errs {
@@ -65,6 +69,75 @@ func multiReadRandom(t *thread) error {
 		t.stats.Finished(t.work.batch, opRead)
 	}
 	t.stats.message = fmt.Sprintf("(%d of %d found)", found, read)
+	return nil
+}
+
+// readOrder yields the numbers of keys to read: each drawn, or, with multiread_stride and a batch_size above 1, one drawn
+// for a batch and the others that far behind each other. It belongs to its thread.
+type readOrder struct {
+	t             *thread
+	batch, stride uint64
+	left          uint64 // of the batch that is on; db_bench's readrandom begins in the midst of one
+	key           uint64 // the last one
+}
+
+func (t *thread) readOrder() *readOrder {
+	r := &readOrder{t: t, batch: uint64(t.work.batch), stride: uint64(t.cfg.stride)}
+	if r.strides() {
+		r.left = r.batch - 1
+	}
+	return r
+}
+
+func (r *readOrder) strides() bool { return r.stride > 0 && r.batch > 1 }
+
+func (r *readOrder) Next() uint64 {
+	num := uint64(r.t.cfg.num)
+	if r.left > 0 {
+		r.left--
+		r.key += r.stride
+		return r.key
+	}
+	r.key = randomKey(r.t.rand, num, r.t.cfg.skew)
+	if r.strides() {
+		if r.key+(r.batch-1)*r.stride >= num {
+			r.key = num - r.batch*r.stride
+		}
+		r.left = r.batch - 1
+	}
+	return r.key
+}
+
+// readFastStep is how many reads readRandomFast counts at a time.
+const readFastStep = 100
+
+// readRandomFast gets random keys of the default family, with a mask for a division: of numbers below the next power of
+// two, so that some keys are beyond those that there are.
+func readRandomFast(t *thread) error {
+	m := t.keyOnly()
+	t.pickDatabase()
+	mask := uint64(1)<<bits.Len64(uint64(t.cfg.num-1)) - 1
+	var value []byte
+	read, found, beyond := int64(0), int64(0), int64(0)
+	for l, more := t.turns(t.work.reads), true; more && !t.crew.failed.Load(); more = l.Next(readFastStep) {
+		for range readFastStep {
+			v := t.rand.Next() & mask
+			got, err := t.db.AppendGet(value[:0], m.Key(v), nil)
+			if err == nil {
+				value = got
+				found++
+			} else if !errors.Is(err, ashlar.ErrNotFound) {
+				return fmt.Errorf("get: %w", err)
+			}
+			if v >= uint64(t.cfg.num) {
+				beyond++
+			}
+		}
+		read += readFastStep
+		t.crew.readRate.wait(readFastStep)
+		t.stats.Finished(readFastStep, opRead)
+	}
+	t.stats.message = fmt.Sprintf("(%d of %d found, issued %d non-exist keys)\n", found, read, beyond)
 	return nil
 }
 
@@ -141,91 +214,5 @@ func newIterator(t *thread) error {
 		}
 		t.stats.Finished(1, opOther)
 	}
-	return nil
-}
-
-// beside returns a benchmark whose first thread does one thing and whose others do another.
-func beside(first, others func(*thread) error) func(*thread) error {
-	return func(t *thread) error {
-		if t.id == 0 {
-			return first(t)
-		}
-		return others(t)
-	}
-}
-
-// writeUntilDone puts random keys into the default family until every other thread has ended, or with
-// finish_after_writes until all writes are done. It is not part of the totals.
-func writeUntilDone(t *thread) error {
-	t.stats.excluded = true
-	m := t.maker()
-	for n := int64(0); ; n++ {
-		if t.crew.failed.Load() || t.cfg.finishAfterWrites && n >= t.work.writes ||
-			!t.cfg.finishAfterWrites && t.crew.done.Load() >= int64(t.crew.size-1) {
-			return nil
-		}
-		t.pickDatabase()
-		key := m.Key(t.rand.Next() % uint64(t.cfg.num))
-		value := m.Next()
-		t.crew.writeRate.wait(int64(len(key) + len(value)))
-		if err := t.db.Put(key, value, &t.work.write); err != nil {
-			return fmt.Errorf("put: %w", err)
-		}
-		t.stats.bytes += int64(len(key) + len(value))
-		t.stats.Finished(1, opWrite)
-	}
-}
-
-// scanAgain walks the default family, from the first key again whenever it is through.
-func scanAgain(t *thread) error {
-	it := t.db.NewIterator(nil)
-	defer it.Close()
-	for l := t.turns(t.work.reads); l.Next(1); {
-		if it.Valid() {
-			it.Next()
-		} else {
-			it.SeekToFirst()
-		}
-		if err := it.Error(); err != nil {
-			return fmt.Errorf("scan: %w", err)
-		}
-		t.stats.Finished(1, opSeek)
-	}
-	return nil
-}
-
-// readRandomWriteRandom does readwritepercent gets of random keys, then puts up to a hundred operations, and again.
-func readRandomWriteRandom(t *thread) error {
-	m := t.maker()
-	var value []byte
-	reads, writes, found := 0, 0, 0
-	gets, puts := int64(0), int64(0)
-	for l := t.turns(t.work.updates); l.Next(1); {
-		t.pickDatabase()
-		key := m.Key(t.rand.Next() % uint64(t.cfg.num))
-		if gets == 0 && puts == 0 {
-			gets, puts = t.cfg.readPercent, 100-t.cfg.readPercent
-		}
-		if gets > 0 {
-			gets--
-			var err error
-			value, err = t.db.AppendGet(value[:0], key, nil)
-			if err == nil {
-				found++
-			} else if !errors.Is(err, ashlar.ErrNotFound) {
-				return fmt.Errorf("get: %w", err)
-			}
-			reads++
-			t.stats.Finished(1, opRead)
-			continue
-		}
-		puts--
-		if err := t.db.Put(key, m.Next(), &t.work.write); err != nil {
-			return fmt.Errorf("put: %w", err)
-		}
-		writes++
-		t.stats.Finished(1, opWrite)
-	}
-	t.stats.message = fmt.Sprintf("( reads:%d writes:%d total:%d found:%d)", reads, writes, t.work.updates, found)
 	return nil
 }

@@ -19,6 +19,7 @@ const (
 	opWrite
 	opDelete
 	opSeek
+	opMerge
 	opUpdate
 	opCompress
 	opUncompress
@@ -29,7 +30,7 @@ const (
 )
 
 func (k opKind) String() string {
-	return [...]string{"read", "write", "delete", "seek", "update", "compress", "uncompress", "crc", "hash", "op"}[k]
+	return [...]string{"read", "write", "delete", "seek", "merge", "update", "compress", "uncompress", "crc", "hash", "op"}[k]
 }
 
 // observer is what the statistics of threads tell others about. It does not change while a benchmark runs.
@@ -167,7 +168,7 @@ type totals struct {
 	kinds         [opKinds]*stats.Histogram
 }
 
-func merge(threads []*threadStats) (t totals) {
+func mergeStats(threads []*threadStats) (t totals) {
 	for _, s := range threads {
 		if s.excluded {
 			continue

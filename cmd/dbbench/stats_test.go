@@ -33,25 +33,25 @@ func TestResultLineHasDbBenchsForm(t *testing.T) {
 	start := time.Unix(1000, 0)
 	one := &threadStats{start: start, finish: start.Add(3 * time.Second), seconds: 3, done: 100_000, bytes: 10 << 20}
 	two := &threadStats{start: start, finish: start.Add(3028 * time.Millisecond), seconds: 3.028, done: 50_998, bytes: 7 << 20}
-	sum := merge([]*threadStats{one, two})
+	sum := mergeStats([]*threadStats{one, two})
 	require.Equal(t, "fillrandom   :      39.921 micros/op 49867 ops/sec 3.028 seconds 150998 operations;    5.6 MB/s\n",
 		sum.String("fillrandom"))
 	one.message, two.message = "(5 of 9 found)\n", "(6 of 9 found)\n"
-	sum = merge([]*threadStats{one, two})
+	sum = mergeStats([]*threadStats{one, two})
 	require.Equal(t, "readrandomwriterandom :      39.921 micros/op 49867 ops/sec 3.028 seconds 150998 operations;    5.6 MB/s (5 of 9 found)\n\n",
 		sum.String("readrandomwriterandom"), "the first thread's message")
 	one.bytes, two.bytes = 0, 0
-	sum = merge([]*threadStats{one, two})
+	sum = mergeStats([]*threadStats{one, two})
 	require.Equal(t, "readmissing  :      39.921 micros/op 49867 ops/sec 3.028 seconds 150998 operations; (5 of 9 found)\n\n",
 		sum.String("readmissing"))
 	one.message, two.message = "", ""
-	sum = merge([]*threadStats{one, two})
+	sum = mergeStats([]*threadStats{one, two})
 	require.Equal(t, "deleteseq    :      39.921 micros/op 49867 ops/sec 3.028 seconds 150998 operations;\n", sum.String("deleteseq"))
 }
 
 func TestWhatCountsNothingIsOneOperation(t *testing.T) {
 	start := time.Unix(1000, 0)
-	sum := merge([]*threadStats{{start: start, finish: start.Add(102 * time.Millisecond), seconds: 0.102}})
+	sum := mergeStats([]*threadStats{{start: start, finish: start.Add(102 * time.Millisecond), seconds: 0.102}})
 	require.Equal(t, "compact      :  102000.000 micros/op 9 ops/sec 0.102 seconds 1 operations;\n", sum.String("compact"))
 }
 
@@ -59,7 +59,7 @@ func TestExcludedThreadIsInNoTotal(t *testing.T) {
 	start := time.Unix(1000, 0)
 	writer := &threadStats{excluded: true, start: start.Add(-time.Hour), finish: start.Add(time.Hour), done: 7, bytes: 7, message: "w"}
 	reader := &threadStats{start: start, finish: start.Add(time.Second), seconds: 1, done: 4, message: "r"}
-	sum := merge([]*threadStats{writer, reader})
+	sum := mergeStats([]*threadStats{writer, reader})
 	require.Equal(t, totals{start: start, finish: start.Add(time.Second), seconds: 1, done: 4, message: "r"}, sum)
 }
 
@@ -75,7 +75,7 @@ func TestHistogramMeasuresFromOperationToOperation(t *testing.T) {
 	clock.pass(7 * time.Microsecond)
 	s.Finished(1, opWrite)
 	s.Stop()
-	sum := merge([]*threadStats{&s, &s})
+	sum := mergeStats([]*threadStats{&s, &s})
 	text := sum.String("x")
 	read, write := sum.kinds[opRead], sum.kinds[opWrite]
 	require.Equal(t, []uint64{20, 30, 1, 2}, []uint64{read.Count(), read.Sum(), read.Min(), read.Max()})

@@ -1,5 +1,7 @@
 package main
 
+import "sync"
+
 // sizeKind is the distribution of the sizes of values.
 type sizeKind uint8
 
@@ -34,8 +36,8 @@ const (
 
 // valueMaker cuts values, one behind the other, from a text that it goes through again and again. The text is made of
 // pieces of 100 bytes; each is a run of random printable characters, ratio × 100 of them, repeated. So a value
-// compresses to about ratio of its size within a piece, and pieces do not compress each other. Every valueMaker has the
-// same text, db_bench's. It belongs to one thread.
+// compresses to about ratio of its size within a piece, and pieces do not compress each other. Every valueMaker of a shape
+// has the same text, db_bench's. It belongs to one thread.
 type valueMaker struct {
 	shape valueShape
 	text  []byte
@@ -44,25 +46,55 @@ type valueMaker struct {
 	bell  gaussian  // for sizes
 }
 
-func newValueMaker(shape valueShape, seed uint64) *valueMaker {
-	longest := shape.size
-	if shape.kind != fixedSize {
-		longest = shape.max
-	}
-	want := max(textSize, longest)
-	v := &valueMaker{shape: shape, text: make([]byte, 0, want+pieceSize), rand: newMersenne(seed), bell: newGaussian(uint32(seed))}
+// newValueMaker cuts from the text of a shape.
+func newValueMaker(shape valueShape, text []byte, seed uint64) *valueMaker {
+	return &valueMaker{shape: shape, text: text, rand: newMersenne(seed), bell: newGaussian(uint32(seed))}
+}
+
+// makeText makes the text of a shape.
+func (s *valueShape) makeText() []byte {
+	want := max(textSize, s.longest())
+	text := make([]byte, 0, want+pieceSize)
 	dice := newLehmer(301)
-	raw := make([]byte, max(int(pieceSize*shape.ratio), 1))
-	for len(v.text) < want {
+	raw := make([]byte, max(int(pieceSize*s.ratio), 1))
+	for len(text) < want {
 		for i := range raw {
 			raw[i] = firstOfASCII + byte(dice.Next()%ofASCII)
 		}
-		end := len(v.text) + pieceSize
-		for len(v.text) < end {
-			v.text = append(v.text, raw[:min(len(raw), end-len(v.text))]...)
+		end := len(text) + pieceSize
+		for len(text) < end {
+			text = append(text, raw[:min(len(raw), end-len(text))]...)
 		}
 	}
-	return v
+	return text
+}
+
+// longest is the longest value.
+func (s *valueShape) longest() int {
+	if s.kind == fixedSize {
+		return s.size
+	}
+	return s.max
+}
+
+// texts makes each text once. Threads share them: nobody writes to one.
+type texts struct {
+	mu   sync.Mutex
+	made map[valueShape][]byte
+}
+
+func (t *texts) of(shape valueShape) []byte {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	text, ok := t.made[shape]
+	if !ok {
+		if t.made == nil {
+			t.made = map[valueShape][]byte{}
+		}
+		text = shape.makeText()
+		t.made[shape] = text
+	}
+	return text
 }
 
 // Next returns a value of the shape's size. It lives as long as the valueMaker and must not be changed.

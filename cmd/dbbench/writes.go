@@ -16,9 +16,10 @@ type maker struct {
 }
 
 func (t *thread) maker() *maker {
+	shape := t.cfg.values(t.work.valueSize)
 	m := &maker{
-		keyMaker:   t.cfg.keys(t.work.keySize),
-		valueMaker: newValueMaker(t.cfg.values(t.work.valueSize), t.seed+uint64(t.id)),
+		keyMaker:   t.cfg.keys(t.work.keySize, uint64(t.cfg.num)),
+		valueMaker: newValueMaker(shape, t.texts.of(shape), t.seed+uint64(t.id)),
 	}
 	m.key = make([]byte, m.keyMaker.size)
 	return m
@@ -26,7 +27,7 @@ func (t *thread) maker() *maker {
 
 // keyOnly is maker for those who write no values.
 func (t *thread) keyOnly() *maker {
-	m := &maker{keyMaker: t.cfg.keys(t.work.keySize)}
+	m := &maker{keyMaker: t.cfg.keys(t.work.keySize, uint64(t.cfg.num))}
 	m.key = make([]byte, m.keyMaker.size)
 	return m
 }
@@ -51,12 +52,20 @@ func fill(order writeOrder) func(*thread) error {
 		if t.work.num != uint64(t.cfg.num) {
 			t.stats.message = fmt.Sprintf("(%d ops)", t.work.num)
 		}
-		keys := newKeyOrder(order, t.rand, t.work.num, t.seed)
+		ranges := t.rangeDeletes()
+		keys := newKeyOrder(order, t.rand, t.work.num+uint64(ranges.most), t.seed)
+		stages := t.families.stages()
+		perStage := (ops-1)/stages + 1
 		m := t.maker()
 		var batch ashlar.Batch
 		for l := t.turnsFor(seconds, ops); l.Next(t.work.batch); {
 			batch.Clear()
 			bytes := int64(0)
+			if stages > 1 {
+				if err := t.families.stage(min(l.done, ops-1) / perStage); err != nil {
+					return err
+				}
+			}
 			t.pickDatabase()
 			for range t.work.batch {
 				v := keys.Next()
@@ -65,14 +74,20 @@ func fill(order writeOrder) func(*thread) error {
 					return fmt.Errorf("put: %w", err)
 				}
 				bytes += int64(len(m.key) + len(value))
+				if ranges.due() {
+					if err := ranges.add(&batch, t.family(v), keys.Next()); err != nil {
+						return fmt.Errorf("delete range: %w", err)
+					}
+				}
 			}
 			t.crew.writeRate.wait(bytes)
-			if err := t.db.Write(&batch, &t.work.write); err != nil {
+			if err := t.store.Write(&batch, &t.work.write); err != nil {
 				return fmt.Errorf("write: %w", err)
 			}
 			t.stats.bytes += bytes
 			t.stats.Finished(t.work.batch, opWrite)
 		}
+		t.notes += ranges.note()
 		return nil
 	}
 }
@@ -95,7 +110,7 @@ func deleteKeys(order writeOrder) func(*thread) error {
 					return fmt.Errorf("delete: %w", err)
 				}
 			}
-			if err := t.db.Write(&batch, &t.work.write); err != nil {
+			if err := t.store.Write(&batch, &t.work.write); err != nil {
 				return fmt.Errorf("write: %w", err)
 			}
 			t.stats.Finished(t.work.batch, opDelete)
@@ -136,115 +151,5 @@ func fillSeekSeq(t *thread) error {
 			return err
 		}
 	}
-	return nil
-}
-
-// updateWith returns a benchmark that reads random keys and writes them again. change makes the new value of the old
-// one and says how many bytes count as moved. Where no value was found it gets the last one that was.
-func updateWith(kind opKind, change func(m *maker, old []byte, found bool) (value []byte, bytes int)) func(*thread) error {
-	return func(t *thread) error {
-		m := t.maker()
-		found := 0
-		var old, got []byte
-		for l := t.turns(t.work.updates); l.Next(1); {
-			t.pickDatabase()
-			key := m.Key(t.rand.Next() % uint64(t.cfg.num))
-			var err error
-			got, err = t.db.AppendGet(got[:0], key, nil)
-			if err == nil {
-				found++
-				old, got = got, old
-			} else if !errors.Is(err, ashlar.ErrNotFound) {
-				return fmt.Errorf("get: %w", err)
-			}
-			value, bytes := change(m, old, err == nil)
-			t.crew.writeRate.wait(int64(len(key) + len(value)))
-			if err := t.db.Put(key, value, &t.work.write); err != nil {
-				return fmt.Errorf("put: %w", err)
-			}
-			t.stats.bytes += int64(bytes)
-			t.stats.Finished(1, kind)
-		}
-		t.stats.message = fmt.Sprintf("( updates:%d found:%d)", t.work.updates, found)
-		return nil
-	}
-}
-
-// update writes another value; what was read counts too.
-func update(m *maker, old []byte, found bool) ([]byte, int) {
-	value := m.Next()
-	bytes := len(m.key) + len(value)
-	if found {
-		bytes += len(m.key) + len(old)
-	}
-	return value, bytes
-}
-
-// xorUpdate writes the old value XOR a random one of its length. Where there is none, the random one is written, with
-// the length of the last that was there: on an empty database all values are empty. No bytes count.
-func xorUpdate(m *maker, old []byte, found bool) ([]byte, int) {
-	operand := m.Sized(min(len(old), len(m.text)))
-	if !found {
-		return operand, 0
-	}
-	m.scratch = append(m.scratch[:0], old...)
-	for i, b := range operand {
-		m.scratch[i] ^= b
-	}
-	return m.scratch, 0
-}
-
-// appendUpdate writes the old value with a comma and another behind it.
-func appendUpdate(m *maker, old []byte, found bool) ([]byte, int) {
-	m.scratch = m.scratch[:0]
-	if found && len(old) > 0 {
-		m.scratch = append(append(m.scratch, old...), ',')
-	}
-	m.scratch = append(m.scratch, m.Next()...)
-	return m.scratch, len(m.key) + len(m.scratch)
-}
-
-// replacements is how many keys an id of randomreplacekeys has.
-const replacements = 50
-
-// randomReplaceKeys writes a key for each of numdistinct ids, and then, id by id at random, deletes the id's key and
-// writes its next one. A snapshot from before the replacing lives until the end. All threads draw the same ids, and each
-// has its own idea of which key is an id's: with more than one thread SingleDelete meets keys that were written twice,
-// and what is left in the end is undefined.
-func randomReplaceKeys(t *thread) error {
-	m := t.maker()
-	t.pickDatabase()
-	ids := uint64(t.cfg.distinct)
-	current := make([]uint64, ids)
-	for id := range ids {
-		if err := t.db.Put(m.Key(id*replacements), m.Next(), &t.work.write); err != nil {
-			return fmt.Errorf("put: %w", err)
-		}
-	}
-	snapshot := t.db.NewSnapshot()
-	defer snapshot.Release()
-	bell := newGaussian(1)
-	for l := t.turns(t.cfg.num); l.Next(1); {
-		drawn := bell.Next(float64(ids)/2, t.cfg.stddev)
-		id := uint64(min(max(drawn, 0), float64(ids-1)))
-		key := m.Key(id*replacements + current[id])
-		del := t.db.SingleDelete
-		if !t.cfg.singleDeletes {
-			del = t.db.Delete
-		}
-		if err := del(key, &t.work.write); err != nil {
-			return fmt.Errorf("delete: %w", err)
-		}
-		current[id] = (current[id] + 1) % replacements
-		if err := t.db.Put(m.Key(id*replacements+current[id]), nil, &t.work.write); err != nil {
-			return fmt.Errorf("put: %w", err)
-		}
-		t.stats.Finished(1, opOther)
-	}
-	single := 0
-	if t.cfg.singleDeletes {
-		single = 1
-	}
-	t.stats.message = fmt.Sprintf("use single deletes: %d, standard deviation: %f\n", single, t.cfg.stddev)
 	return nil
 }

@@ -26,7 +26,7 @@ func pick(values ...string) func(*rand.Rand) string {
 	return func(rng *rand.Rand) string { return values[rng.IntN(len(values))] }
 }
 
-func whole[N int | int64 | uint64](field func(*ashlar.Options) *N) func(*ashlar.Options, string) error {
+func whole[N int | int64 | uint64 | ashlar.MappedWAL](field func(*ashlar.Options) *N) func(*ashlar.Options, string) error {
 	return func(o *ashlar.Options, s string) error {
 		n, err := strconv.ParseInt(s, 10, 64)
 		*field(o) = N(n)
@@ -120,6 +120,8 @@ var settings = []setting{
 	{"open-files", whole(func(o *ashlar.Options) *int { return &o.MaxOpenFiles }), pick("", "", "1", "10")},
 	{"jobs", whole(func(o *ashlar.Options) *int { return &o.MaxBackgroundJobs }), pick("", "1", "4", "8")},
 	{"leader-inserts", toggle(func(o *ashlar.Options) *bool { return &o.NoConcurrentMemtableWrite }), pick("", "true")},
+	{"pipelined", toggle(func(o *ashlar.Options) *bool { return &o.EnablePipelinedWrite }), pick("", "true")},
+	{"mapped", whole(func(o *ashlar.Options) *ashlar.MappedWAL { return &o.WALMapped }), pick("", "2")},
 	{"max-wal", whole(func(o *ashlar.Options) *uint64 { return &o.MaxTotalWALSize }), pick("", "10000", "200000")},
 	{"group", whole(func(o *ashlar.Options) *uint64 { return &o.MaxWriteBatchGroupSize }), pick("", "", "100")},
 }

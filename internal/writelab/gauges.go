@@ -79,7 +79,7 @@ func (g *Gauges) Add(t *writegroup.Times) {
 	add(path, t.Elected, t.HandedOver)
 	ended := t.HandedOver
 	if t.Waited {
-		add(hand, t.Inserted, t.HandedOver)
+		add(hand, min(t.Inserted, t.HandedOver), t.HandedOver)
 		add(settle, t.HandedOver, t.Published)
 		ended = t.Published
 	} else {
