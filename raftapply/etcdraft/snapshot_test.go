@@ -183,6 +183,72 @@ func TestASnapshotThatIsCutShortIsMadeGood(t *testing.T) {
 	require.Greater(t, redone, 2, "no crash came in the middle of an install")
 }
 
+// A change of members is being applied when a snapshot comes with later members: raft has those at once, and must not be
+// told of the earlier change any more.
+func TestASnapshotOvertakesAChangeOfMembers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t, 3)
+		p := c.peers[3]
+		p.sm.hold = make(chan struct{})
+		g := c.elect(1)
+		cc := addLearner(9)
+		cc.Context = []byte("wait")
+		requireError(t, c.settled(c.change(g, cc)), nil)
+		c.isolate(3)
+		requireError(t, c.settled(c.change(g, addLearner(10))), nil)
+		require.NoError(t, g.Truncate(t.Context(), g.Status().Applied))
+		c.heal()
+		c.tick(3)
+		require.Equal(t, []uint64{9, 10}, p.group.Status().ConfState.Learners)
+		close(p.sm.hold)
+		c.tick(3)
+		require.NoError(t, p.group.Err())
+		c.requireEqual(1, 2, 3)
+	})
+}
+
+// A snapshot jumps over an entry that raft has handed over and that was not applied: raft must hear of it all the same, or
+// it takes the room for entries to be applied as used up, for ever.
+func TestASnapshotGivesBackTheRoomOfWhatItJumpsOver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t, 3, func(c *cluster) {
+			c.raft.MaxCommittedSizePerReady = 1 // one entry at a time
+			config := raftapply.DefaultConfig()
+			config.ApplyPoolSize, config.ApplyLowPriorityPoolSize = 1, 0
+			c.apply = &config
+		})
+		g := c.elect(1)
+		c.do(g, "add k")
+		c.tick(1)
+		// Another group has the only worker of machine 3.
+		p := c.peers[3]
+		other := p.config(3)
+		sm := &counterMachine{db: p.db, group: testGroup + 1, hold: make(chan struct{})}
+		other.Group, other.StateMachine, other.Data = sm.group, sm, sm.spans()
+		p.sm = &counterMachine{db: p.db, group: testGroup}
+		busy, err := p.node.StartGroup(other)
+		require.NoError(t, err)
+		require.NoError(t, busy.Campaign())
+		c.settle()
+		c.propose(busy, "wait")
+
+		c.do(g, "add k")
+		c.tick(1)
+		require.Equal(t, uint64(1), p.group.Status().Lag.Entries)
+		c.isolate(3)
+		c.do(g, "add k")
+		require.NoError(t, g.Truncate(t.Context(), g.Status().Applied))
+		c.heal()
+		c.tick(3)
+		close(sm.hold)
+		c.tick(3)
+		require.Equal(t, 1, c.net.snaps)
+		c.do(g, "add k")
+		c.tick(3)
+		c.requireEqual(1, 2, 3)
+	})
+}
+
 func TestASnapshotThatIsLostOnTheWayIsSentAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t, 3)
