@@ -70,7 +70,6 @@ func (q *runQueue) pop(from lane, id int, wait bool) (r *region, stop bool) {
 			l.running[id] = false
 			stop = true
 		}
-		l.more.Signal() // the wake-up may have been for a region
 		return nil, stop
 	case l.waiting.len() == 0:
 		return nil, false
@@ -107,6 +106,6 @@ func (q *runQueue) resize(of lane, n int) (start []int) {
 	for of != normal && n == 0 && l.waiting.len() > 0 {
 		q.pushLocked(l.waiting.pop(), normal)
 	}
-	l.more.Broadcast()
+	l.more.Broadcast() // all, so that no wake-up for a region is spent on a worker that ends
 	return start
 }

@@ -3,7 +3,7 @@ package raftapply
 import (
 	"errors"
 	"testing"
-	"time"
+	"testing/synctest"
 
 	"github.com/stretchr/testify/require"
 )
@@ -152,6 +152,22 @@ func TestProposalsThatLostTheirPlaceAreToldSo(t *testing.T) {
 	require.Len(t, got[[2]uint64{4, 4}], 1)
 }
 
+// TestAnOldLeadersProposalFartherOnDoesNotHideANewOne: the term tells, where the index does not.
+func TestAnOldLeadersProposalFartherOnDoesNotHideANewOne(t *testing.T) {
+	f := newFixture(t, newEngine(t), nil)
+	f.add(1)
+	var old, young []Result
+	require.NoError(t, f.Send(Task{Region: 1, Proposals: []Proposal{{2, 2, func(r Result) { old = append(old, r) }}}}))
+	require.NoError(t, f.Send(Task{
+		Region:    1,
+		Entries:   []Entry{{Index: 1, Term: 4, Data: command(opAdd, 0, 0)}},
+		Proposals: []Proposal{{1, 4, func(r Result) { young = append(young, r) }}},
+	}))
+	f.run()
+	require.Equal(t, []Result{{Value: uint64(1)}}, young)
+	require.Equal(t, []Result{{Err: ErrStale}}, old)
+}
+
 // TestCallbacksThatPanicHurtNobody.
 func TestCallbacksThatPanicHurtNobody(t *testing.T) {
 	f := newFixture(t, newEngine(t), nil)
@@ -221,7 +237,12 @@ func TestTheCommitIndexGoesForwardOnly(t *testing.T) {
 
 // TestASnapshotIsOfItsState, while the region has yielded with work left.
 func TestASnapshotIsOfItsState(t *testing.T) {
-	f := newFixture(t, newEngine(t), func(c *Config) { c.MaxBatchKeys, c.ApplyYieldWriteSize = 2, 0 })
+	e := newEngine(t)
+	synctest.Test(t, func(t *testing.T) { snapshotOfAYieldedRegion(t, e) })
+}
+
+func snapshotOfAYieldedRegion(t *testing.T, e *testEngine) {
+	f := newFixture(t, e, func(c *Config) { c.MaxBatchKeys, c.ApplyYieldWriteSize = 2, 0 })
 	f.add(1)
 	f.send(1, repeat(10, opAdd, 0, 0)...)
 	f.workers[0].step(false)
@@ -234,11 +255,7 @@ func TestASnapshotIsOfItsState(t *testing.T) {
 		s, err := f.Snapshot(background, 1)
 		snap <- got{s, err}
 	}()
-	require.Eventually(t, func() bool {
-		f.regions[1].mu.Lock()
-		defer f.regions[1].mu.Unlock()
-		return len(f.regions[1].snapshots) == 1
-	}, time.Minute, time.Microsecond)
+	synctest.Wait() // it has asked
 	f.run()
 	s := <-snap
 	require.NoError(t, s.err)

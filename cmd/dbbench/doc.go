@@ -49,6 +49,7 @@
 //	tasks.go     --benchmarks               benchmarks.go                     the table of benchmarks, and
 //	bench.go     the run: threads, turns    writes.go, reads.go, apply.go …   what each does
 //	store.go     opening, families          database.go                       destroying, counters
+//	apply*.go    loads for package raftapply
 //
 // A flag of db_bench for something that the engine lacks stands in flags_other.go, or, where it is about tables, filters
 // and memtables, in flags_tables.go, with the reason that its error tells.
