@@ -3,9 +3,13 @@ package itest
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"runtime"
 	"sync"
 	"testing"
 	"time"
@@ -82,14 +86,27 @@ func (v *virtual) kill(t *testing.T) {
 	v.disk = v.disk.cut(v.rng)
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	_ = v.node.Close(ctx) // it has no power
-	require.NoError(t, ctx.Err(), "the node does not end")
+	err := v.node.Close(ctx) // it has no power, so it may fail, but not hang
+	requireEnded(t, ctx, err)
 }
 
 func (v *virtual) close(t *testing.T) {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	require.NoError(t, v.node.Close(ctx))
+	err := v.node.Close(ctx)
+	requireEnded(t, ctx, err)
+	require.NoError(t, err)
+}
+
+// requireEnded requires that something ended before ctx; else it writes down what each goroutine does.
+func requireEnded(t *testing.T, ctx context.Context, err error) {
+	if ctx.Err() == nil {
+		return
+	}
+	name := filepath.Join(os.TempDir(), fmt.Sprintf("raftkv-goroutines-%d", time.Now().UnixNano()))
+	all := make([]byte, 8<<20)
+	require.NoError(t, os.WriteFile(name, all[:runtime.Stack(all, true)], 0o644))
+	t.Fatalf("the node does not end: %v; what each goroutine does is in %s", err, name)
 }
 
 // TestNemesisCutsThePower: what was acknowledged survives that machines lose what they did not sync, also all of them.

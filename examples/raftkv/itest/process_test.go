@@ -3,6 +3,7 @@ package itest
 import (
 	"context"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -23,6 +24,10 @@ func TestMain(m *testing.M) {
 	if os.Getenv(asNode) == "" {
 		os.Exit(m.Run())
 	}
+	go func() { // no node outlives the test
+		_, _ = io.Copy(io.Discard, os.Stdin)
+		os.Exit(1)
+	}()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	err := node.Run(ctx, os.Args[1:], os.Stderr)
 	stop()
@@ -37,6 +42,7 @@ type process struct {
 	dir   string
 	cmd   *exec.Cmd
 	log   *os.File
+	alive io.Closer // the process ends if it is closed, by whatever end of this one
 	ended chan error
 }
 
@@ -69,6 +75,8 @@ func (p *process) start(t *testing.T, o node.Options) {
 	p.cmd = exec.Command(os.Args[0], args...)
 	p.cmd.Env = append(os.Environ(), asNode+"=1")
 	p.cmd.Stdout, p.cmd.Stderr = p.log, p.log
+	p.alive, err = p.cmd.StdinPipe()
+	require.NoError(t, err)
 	require.NoError(t, p.cmd.Start())
 	cmd, ended := p.cmd, make(chan error, 1)
 	p.ended = ended
