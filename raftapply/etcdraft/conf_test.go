@@ -229,6 +229,24 @@ func TestAReplicaThatIsRemovedAppliesNothingMore(t *testing.T) {
 	})
 }
 
+// The others do not speak any more to a replica that was removed: were its removal lost, it would wait for ever.
+func TestARemovalIsNotForgotten(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t, 3)
+		p := c.peers[3]
+		p.hear(func(all []raftapply.Applied) {
+			if len(all[0].ConfChanges) > 0 {
+				p.die(nil)
+			}
+		})
+		requireError(t, c.settled(c.change(c.elect(1), removeNode(3))), nil)
+		require.True(t, p.died())
+		p.crash(nil)
+		p.restart()
+		<-p.group.Removed()
+	})
+}
+
 func TestALeaderThatRemovesItselfLeavesAGroupThatWorks(t *testing.T) {
 	for _, n := range []int{2, 3} {
 		t.Run(fmt.Sprint(n), func(t *testing.T) {
@@ -309,6 +327,22 @@ func TestAPowerCutAroundAChangeOfMembers(t *testing.T) {
 	require.GreaterOrEqual(t, died, 4)
 }
 
+func TestTheAnswerToAChangeOfMembersWaitsForRaft(t *testing.T) {
+	g := &Group{}
+	g.inbox.more.L = &g.inbox.mu
+	p := &proposal{kind: raftpb.EntryConfChange, at: entryID{6, 6}, answer: make(chan raftapply.Result, 1)}
+	g.pending = []*proposal{p}
+	due := g.due(entryID{6, 6})
+	require.Len(t, due, 1)
+	due[0].Done(raftapply.Result{})
+	for _, c := range g.inbox.close().calls {
+		c.do()
+	}
+	require.Empty(t, p.answer)
+	g.answerChanges()
+	require.Len(t, p.answer, 1)
+}
+
 // raft takes a second change only once it has heard of the first, and hears of the change before it hears that the entry
 // is applied. Who has the answer may make the next change at once.
 func TestChangesOfMembersMayFollowEachOther(t *testing.T) {
@@ -316,7 +350,7 @@ func TestChangesOfMembersMayFollowEachOther(t *testing.T) {
 		c := newCluster(t, 1)
 		g := c.elect(1)
 		for id := range uint64(20) {
-			_, err := g.ProposeConfChange(t.Context(), addLearner(id + 2))
+			_, err := g.ProposeConfChange(t.Context(), addLearner(id+2))
 			require.NoError(t, err)
 			s := g.Status()
 			require.Len(t, s.Config.Learners, int(id+1))

@@ -1,23 +1,23 @@
 // Package etcdraft runs raft groups of go.etcd.io/raft on an Ashlar database, and applies what they agree on with
 // raftapply. It is a module of its own, so that the engine's depends on neither raft nor protobuf.
 //
-//	           Propose, ReadIndex            messages
-//	                  |                   in |      ^ out, by Transport
-//	  +---------------v----------------------v------+----+
-//	  | Group: one goroutine, one raft.RawNode           |  ... and others
-//	  +--+-------------^------------------+-----------^--+
-//	     | MsgStorage- | responses        | Msg-      | Applied: a part of
-//	     v Append      |                  v Storage-  | what was handed over
-//	  +----------------+-------+      +-----Apply-----+------------+
-//	  | appender: one batch,   |      | raftapply.System: workers, |
-//	  | one sync for all groups|      | a shared batch, turns      |
-//	  +----------------+-------+      +---------------+------------+
-//	                   |                              |
-//	                   v      one write-ahead log     v
-//	  +---------------------------------------------------------------+
-//	  | ashlar.DB   family "raft": logs, HardStates, members,         |
-//	  |             ApplyStates;  families of yours: the data         |
-//	  +---------------------------------------------------------------+
+//	         Propose, ReadIndex            messages
+//	                |                   in |      ^ out, by Transport
+//	+---------------v----------------------v------+----+
+//	| Group: one goroutine, one raft.RawNode           |  ... and others
+//	+--+-------------^------------------+-----------^--+
+//	   | MsgStorage- | responses        | Msg-      | Applied: a part of
+//	   v Append      |                  v Storage-  | what was handed over
+//	+----------------+-------+      +-----Apply-----+------------+
+//	| appender: one batch,   |      | raftapply.System: workers, |
+//	| one sync for all groups|      | a shared batch, turns      |
+//	+----------------+-------+      +---------------+------------+
+//	                 |                              |
+//	                 v      one write-ahead log     v
+//	+---------------------------------------------------------------+
+//	| ashlar.DB   family "raft": logs, HardStates, members,         |
+//	|             ApplyStates;  families of yours: the data         |
+//	+---------------------------------------------------------------+
 //
 // A Node is a machine: a database, a raftapply.System, and the groups that have a replica here. A Group is such a replica.
 // A Transport is yours: it carries messages between Nodes. So is the state machine of each group, a

@@ -33,6 +33,10 @@ func TestAProposalThatLostItsPlaceIsStale(t *testing.T) {
 		for _, a := range lost {
 			requireError(t, a, ErrStale)
 		}
+		// What the old leader had behind the new one's last entry is gone, on its disk too.
+		c.peers[1].crash(nil)
+		c.peers[1].restart()
+		require.Equal(t, next.Status().LastIndex, c.peers[1].group.Status().LastIndex)
 		require.Equal(t, uint64(2), c.do(next, "add k").Value)
 		c.tick(1)
 		c.requireEqual(1, 2, 3)
@@ -226,6 +230,42 @@ func TestReadsThatTheNetworkLosesAreAskedForAgain(t *testing.T) {
 		for _, a := range reads {
 			requireError(t, a, nil)
 		}
+	})
+}
+
+// An answer is so late that the replica has been started anew, and asks something else.
+func TestALateAnswerIsNotTakenForThatToALaterQuestion(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t, 3)
+		g := c.elect(1)
+		c.do(g, "add k")
+		var late []packet
+		c.net.mu.Lock()
+		c.net.lose = func(p packet) bool {
+			is := p.m.GetType() == raftpb.MsgReadIndexResp
+			if is {
+				late = append(late, p)
+			}
+			return is
+		}
+		c.net.mu.Unlock()
+		p := c.peers[2]
+		c.settled(c.read(p.group))
+		require.Len(t, late, 1)
+		p.crash(nil)
+		p.restart()
+		c.tick(2)
+		c.do(g, "add k")
+		a := c.settled(c.read(p.group))
+		require.Len(t, late, 2)
+		require.NoError(t, p.node.Step(testGroup, late[0].m))
+		synctest.Wait()
+		ended, _, _ := a.get()
+		require.False(t, ended)
+		require.NoError(t, p.node.Step(testGroup, late[1].m))
+		synctest.Wait()
+		requireError(t, a, nil)
+		require.Greater(t, a.index, late[0].m.GetIndex())
 	})
 }
 

@@ -138,7 +138,7 @@ func (g *Group) restore(m *raftpb.Message) {
 	}
 	g.in.restores = true
 	g.restoring.Store(true)
-	g.confAt = in.meta.GetIndex()
+	g.conf, g.confAt = in.meta.GetConfState(), in.meta.GetIndex()
 	g.tasks.Go(func() {
 		err := g.replaceData(m, *in)
 		g.post(func() {
@@ -147,7 +147,6 @@ func (g *Group) restore(m *raftpb.Message) {
 				return
 			}
 			g.log.reset(in.id())
-			g.conf = in.meta.GetConfState()
 			g.loseUpTo(in.id())
 			g.node.appender.add(appendJob{g: g, m: m})
 		})

@@ -183,6 +183,30 @@ func TestASnapshotThatIsCutShortIsMadeGood(t *testing.T) {
 	require.Greater(t, redone, 2, "no crash came in the middle of an install")
 }
 
+// A change of members is being applied when a snapshot comes with later members: raft has those at once, and must not be
+// told of the earlier change any more.
+func TestASnapshotOvertakesAChangeOfMembers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t, 3)
+		p := c.peers[3]
+		p.sm.hold = make(chan struct{})
+		g := c.elect(1)
+		cc := addLearner(9)
+		cc.Context = []byte("wait")
+		requireError(t, c.settled(c.change(g, cc)), nil)
+		c.isolate(3)
+		requireError(t, c.settled(c.change(g, addLearner(10))), nil)
+		require.NoError(t, g.Truncate(t.Context(), g.Status().Applied))
+		c.heal()
+		c.tick(3)
+		require.Equal(t, []uint64{9, 10}, p.group.Status().ConfState.Learners)
+		close(p.sm.hold)
+		c.tick(3)
+		require.NoError(t, p.group.Err())
+		c.requireEqual(1, 2, 3)
+	})
+}
+
 func TestASnapshotThatIsLostOnTheWayIsSentAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t, 3)

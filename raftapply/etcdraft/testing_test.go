@@ -473,6 +473,12 @@ func removeNode(id uint64) *raftpb.ConfChange {
 	return &raftpb.ConfChange{Type: raftpb.ConfChangeRemoveNode.Enum(), NodeId: &id}
 }
 
+// settled lets the cluster do what a waits for.
+func (c *cluster) settled(a *answer) *answer {
+	c.settle()
+	return a
+}
+
 // isolate loses what goes to and comes from the peers.
 func (c *cluster) isolate(ids ...uint64) {
 	c.net.mu.Lock()
@@ -493,7 +499,7 @@ func (c *cluster) heal() {
 type counterMachine struct {
 	db    *ashlar.DB
 	group raftapply.RegionID
-	hold  chan struct{} // "wait" waits for it
+	hold  chan struct{} // "wait" waits for it, and a change of members with "wait" in it, if it is not nil
 }
 
 func (m *counterMachine) key(k string) []byte {
@@ -518,6 +524,9 @@ func (m *counterMachine) Apply(w raftapply.Writer, e raftapply.Entry) (raftapply
 		var cc raftpb.ConfChangeV2
 		if err := proto.Unmarshal(e.Data, &cc); err != nil {
 			return raftapply.Result{}, err
+		}
+		if string(cc.Context) == "wait" && m.hold != nil {
+			<-m.hold
 		}
 		if string(cc.Context) == "refuse" {
 			return raftapply.Result{Err: errRefusedByMachine}, w.Put(nil, m.key("trace"), nil)
