@@ -91,6 +91,15 @@ func TestMessagesArriveInOrder(t *testing.T) {
 	}
 }
 
+// TestMessagesThatAFollowerHandsOnArrive: a question to a leader of yesterday goes on to that of today, as of who asked.
+func TestMessagesThatAFollowerHandsOnArrive(t *testing.T) {
+	b := newEnd(t, 2)
+	a := newEnd(t, 1, b)
+	a.Send(7, []*raftpb.Message{message(3, 2, 1), message(1, 2, 2)})
+	require.EqualValues(t, 3, (<-b.got).GetFrom())
+	require.EqualValues(t, 1, (<-b.got).GetFrom())
+}
+
 func TestAddressesSpreadWithConnections(t *testing.T) {
 	c := newEnd(t, 3)
 	b := newEnd(t, 2)
