@@ -58,6 +58,11 @@ func newCluster(t *testing.T, seed uint64, create func(id uint64) machine) *clus
 	}
 	c.initial = maps.Clone(c.addrs)
 	t.Cleanup(func() {
+		for _, id := range c.ids() {
+			if s, err := c.status(id); t.Failed() {
+				t.Logf("node %d: %+v %v", id, s, err)
+			}
+		}
 		for id, m := range c.machines {
 			if c.up[id] {
 				m.close(t)

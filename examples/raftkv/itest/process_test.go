@@ -3,6 +3,7 @@ package itest
 import (
 	"context"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -23,6 +24,10 @@ func TestMain(m *testing.M) {
 	if os.Getenv(asNode) == "" {
 		os.Exit(m.Run())
 	}
+	go func() { // no node outlives the test
+		_, _ = io.Copy(io.Discard, os.Stdin)
+		os.Exit(1)
+	}()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	err := node.Run(ctx, os.Args[1:], os.Stderr)
 	stop()
@@ -37,23 +42,25 @@ type process struct {
 	dir   string
 	cmd   *exec.Cmd
 	log   *os.File
+	alive io.Closer // the process ends if it is closed, by whatever end of this one
 	ended chan error
 }
 
-// processes makes them with directories in one. If the test fails, the ends of their logs are shown.
+// processes makes them with directories in one, which stays if the test fails, with the logs: then the nodes are made to
+// write there what each goroutine does.
 func processes(t *testing.T) func(id uint64) machine {
-	dir := t.TempDir()
+	dir, err := os.MkdirTemp("", "raftkv-")
+	require.NoError(t, err)
 	t.Cleanup(func() {
 		if !t.Failed() {
+			require.NoError(t, os.RemoveAll(dir))
 			return
 		}
-		logs, _ := filepath.Glob(filepath.Join(dir, "*.log"))
-		for _, name := range logs {
-			text, _ := os.ReadFile(name)
-			t.Logf("%s:\n%s", name, text[max(0, len(text)-4000):])
-		}
+		t.Logf("the nodes' logs are in %s", dir)
 	})
-	return func(id uint64) machine { return &process{dir: filepath.Join(dir, fmt.Sprint(id))} }
+	return func(id uint64) machine {
+		return &process{dir: filepath.Join(dir, fmt.Sprint(id))}
+	}
 }
 
 func (p *process) start(t *testing.T, o node.Options) {
@@ -61,13 +68,15 @@ func (p *process) start(t *testing.T, o node.Options) {
 	p.log, err = os.OpenFile(p.dir+".log", os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
 	require.NoError(t, err)
 	args := []string{"-id", fmt.Sprint(o.ID), "-nodes", peer.FormatAddrs(o.Nodes), "-dir", p.dir, "-tick", o.Tick.String(),
-		"-log-entries", fmt.Sprint(o.LogEntries), "-write-buffer-size", o.WriteBufferSize.String(), fmt.Sprintf("-join=%t", o.Join), "-faults"}
+		"-log-entries", fmt.Sprint(o.LogEntries), "-write-buffer-size", o.WriteBufferSize.String(), fmt.Sprintf("-join=%t", o.Join), "-faults", "-v"}
 	for name, value := range o.Apply.All() {
 		args = append(args, "-"+name, value)
 	}
 	p.cmd = exec.Command(os.Args[0], args...)
 	p.cmd.Env = append(os.Environ(), asNode+"=1")
 	p.cmd.Stdout, p.cmd.Stderr = p.log, p.log
+	p.alive, err = p.cmd.StdinPipe()
+	require.NoError(t, err)
 	require.NoError(t, p.cmd.Start())
 	cmd, ended := p.cmd, make(chan error, 1)
 	p.ended = ended
@@ -94,6 +103,11 @@ func (p *process) kill(t *testing.T) {
 
 func (p *process) close(t *testing.T) {
 	p.signal(t, syscall.SIGCONT)
+	if t.Failed() {
+		p.signal(t, syscall.SIGQUIT)
+		<-p.ended
+		return
+	}
 	p.signal(t, os.Interrupt)
 	require.NoError(t, <-p.ended, "%s", p.dir)
 	require.NoError(t, p.log.Close())

@@ -36,6 +36,7 @@ func parseFlags(args []string, stderr io.Writer) (Options, error) {
 	f.DurationVar(&o.Tick, "tick", 100*time.Millisecond, "raft's clock; a leader is missed after ten")
 	f.Uint64Var(&o.LogEntries, "log-entries", 10000, "applied entries kept for nodes that are behind; who needs older ones gets a snapshot")
 	f.Var(&o.WriteBufferSize, "write-buffer-size", "`size` of a column family's memtable")
+	f.BoolVar(&o.verbose, "v", false, "log what happens, not only what goes wrong")
 	f.BoolVar(&o.Faults, "faults", false, "for tests: serve /debug/fault, which cuts the node off others")
 	for name, value := range apply.All() {
 		f.Func(name, fmt.Sprintf("raftapply's setting (default %s)", value), func(s string) error { return apply.Set(name, s) })
@@ -68,7 +69,11 @@ func Run(ctx context.Context, args []string, stderr io.Writer) (err error) {
 	if err != nil {
 		return err
 	}
-	o.Logger = slog.New(slog.NewTextHandler(stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
+	level := slog.LevelWarn
+	if o.verbose {
+		level = slog.LevelInfo
+	}
+	o.Logger = slog.New(slog.NewTextHandler(stderr, &slog.HandlerOptions{Level: level}))
 	n, err := Open(o)
 	if err != nil {
 		return err

@@ -41,6 +41,8 @@ type Options struct {
 	Listener net.Listener
 	// Logger gets what happens. nil is slog.Default().
 	Logger *slog.Logger
+
+	verbose bool // a flag of the command
 }
 
 // ErrOptions is matched by what is wrong with Options.

@@ -33,8 +33,10 @@ type RegionStatus struct {
 	PendingBytes   uint64             `json:"pending_bytes"`
 	Voters         []uint64           `json:"voters"`
 	Learners       []uint64           `json:"learners,omitempty"`
-	Restoring      bool               `json:"restoring,omitempty"`
-	Removed        bool               `json:"removed,omitempty"`
+	// Followers, told by the leader, is how far it knows each replica to be, and what it does for it: raft's words.
+	Followers map[uint64]string `json:"followers,omitempty"`
+	Restoring bool              `json:"restoring,omitempty"`
+	Removed   bool              `json:"removed,omitempty"`
 }
 
 func (n *Node) status(w http.ResponseWriter, r *http.Request) error {
@@ -43,13 +45,17 @@ func (n *Node) status(w http.ResponseWriter, r *http.Request) error {
 		id := raftapply.RegionID(i + 1)
 		begin, end := n.o.bounds(id)
 		s := g.Status()
+		followers := map[uint64]string{}
+		for replica, p := range s.Progress {
+			followers[replica] = fmt.Sprintf("match %d, %s", p.Match, p.State)
+		}
 		status.Regions = append(status.Regions, RegionStatus{
 			Region: id, Begin: string(begin), End: string(end),
 			Leader: s.Lead, Term: s.GetTerm(),
 			Applied: s.Apply.Applied, Commit: s.HardState.GetCommit(), First: s.FirstIndex, Last: s.LastIndex,
 			PendingEntries: s.Lag.Entries, PendingBytes: s.Lag.Bytes,
 			Voters: s.ConfState.GetVoters(), Learners: s.ConfState.GetLearners(),
-			Restoring: s.Restoring, Removed: s.Removed,
+			Followers: followers, Restoring: s.Restoring, Removed: s.Removed,
 		})
 	}
 	return status.writeTo(w)

@@ -85,12 +85,13 @@ func unexpected(err error) error {
 	return err
 }
 
-// check says what is wrong with a message that came to self on a connection of from's. raft itself lets a message pass for
-// one of its own if it claims to come from its storage threads.
-func check(m *raftpb.Message, from, self uint64) error {
+// check says what is wrong with a message that came to self. It need not be from the node that brings it: a follower hands
+// on what it is asked and the leader should be. raft itself lets a message pass for one of its own if it claims to come from
+// its storage threads.
+func check(m *raftpb.Message, self uint64) error {
 	switch {
-	case m.GetFrom() != from:
-		return fmt.Errorf("%w: from node %d, on a connection of node %d", ErrFrame, m.GetFrom(), from)
+	case m.GetFrom() == raft.None || raft.IsLocalMsgTarget(m.GetFrom()):
+		return fmt.Errorf("%w: from node %d", ErrFrame, m.GetFrom())
 	case m.GetTo() != self:
 		return fmt.Errorf("%w: to node %d", ErrFrame, m.GetTo())
 	case raft.IsLocalMsg(m.GetType()):

@@ -72,9 +72,9 @@ func (l *link) run() {
 			if l.t.ctx.Err() != nil {
 				return
 			}
+			l.t.log.Info("connection lost", "to", l.to, "err", err)
 			if time.Since(started) > time.Second {
 				pause = minPause
-				l.t.log.Info("connection lost", "to", l.to, "err", err)
 			}
 			l.drop(q.region, pause)
 			pause = min(2*pause, maxPause)

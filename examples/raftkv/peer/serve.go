@@ -62,7 +62,7 @@ func (t *Transport) serveStream(r *http.Request, from uint64, to Receiver) error
 			return nil
 		}
 		if err == nil {
-			err = check(m, from, t.self)
+			err = check(m, t.self)
 		}
 		if err != nil {
 			return err
@@ -80,7 +80,7 @@ func (t *Transport) serveSnapshot(r *http.Request, from uint64, to Receiver) err
 	body := bufio.NewReaderSize(r.Body, 64<<10)
 	region, m, err := readFrame(body)
 	if err == nil {
-		err = check(m, from, t.self)
+		err = check(m, t.self)
 	}
 	if err != nil {
 		return err
