@@ -429,11 +429,21 @@ func (a *answer) get() (bool, raftapply.Result, error) {
 	return a.ended, a.result, a.err
 }
 
-// propose proposes, and returns at once.
+// propose proposes, and returns at once. Nobody hears the answer of a machine that has died: it may count on a sync that
+// has come after the power was cut.
 func (c *cluster) propose(g *Group, format string, args ...any) *answer {
 	a := &answer{}
+	var w *wire
+	for _, p := range c.peers {
+		if p.group == g {
+			w = p.wire
+		}
+	}
 	go func() {
 		r, err := g.Propose(c.t.Context(), fmt.Appendf(nil, format, args...))
+		if err == nil && w != nil && !w.alive() {
+			err = ErrStopped
+		}
 		a.set(r, 0, err)
 	}()
 	synctest.Wait()
