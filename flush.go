@@ -220,17 +220,19 @@ func (d *DB) writeLevel0(ctx context.Context, cf *ColumnFamily, mems []*lsm.Mem,
 	return res.Files[0], nil
 }
 
-// Flush writes what the memtables of the families hold to tables; without families, of all of them. It waits for the
-// tables to be there, unless o says otherwise.
+// Flush writes what the memtables of the families hold to tables; without families, of all of them, but for those that are
+// dropped meanwhile. It waits for the tables to be there, unless o says otherwise.
 func (d *DB) Flush(ctx context.Context, o *FlushOptions, cfs ...*ColumnFamily) error {
-	if len(cfs) == 0 {
+	all := len(cfs) == 0
+	if all {
 		cfs = d.ColumnFamilies()
 	}
+	passable := func(err error) bool { return err == nil || all && errors.Is(err, ErrColumnFamilyDropped) }
 	for _, cf := range cfs {
 		if cf.db != d {
 			return invalid("Flush: column family %q is of another database", cf.name)
 		}
-		if err := cf.usable(); err != nil {
+		if err := cf.usable(); !passable(err) {
 			return err
 		}
 	}
@@ -249,7 +251,7 @@ func (d *DB) Flush(ctx context.Context, o *FlushOptions, cfs ...*ColumnFamily) e
 		return err
 	}
 	for _, cf := range cfs {
-		if err := d.waitFlushed(ctx, cf); err != nil {
+		if err := d.waitFlushed(ctx, cf); !passable(err) {
 			return err
 		}
 	}
