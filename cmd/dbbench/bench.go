@@ -25,16 +25,17 @@ type bench struct {
 	compressed  int64            // and of compress and uncompress
 	loads       int              // how many operations acquireload does
 
-	cache    *ashlar.Cache
-	db       *ashlar.DB // what is read; nil while none is open
-	txns     *txn.DB    // on top of it; nil without a flag for transactions
-	store    store      // what is written through
-	families families
-	counted  tickers // of databases that are closed
-	seed     uint64
-	made     uint64 // threads so far
-	texts    texts
-	work     work // of the benchmark that runs
+	cache      *ashlar.Cache
+	statistics *ashlar.Statistics // nil unless they are asked for
+	db         *ashlar.DB         // what is read; nil while none is open
+	txns       *txn.DB            // on top of it; nil without a flag for transactions
+	store      store              // what is written through
+	families   families
+	counted    tickers // of databases that are closed
+	seed       uint64
+	made       uint64 // threads so far
+	texts      texts
+	work       work // of the benchmark that runs
 }
 
 // newBench returns one whose volumes are db_bench's.
@@ -80,7 +81,20 @@ func (b *bench) runAll(tasks []task) (err error) {
 		b.seed = uint64(b.now().UnixMicro())
 		fmt.Fprintf(b.stdout, "Set seed to %d because --seed was 0\n", b.seed)
 	}
-	b.cache = ashlar.NewCache(b.cfg.cacheSize)
+	b.cache = b.cfg.newCache()
+	switch {
+	case b.cfg.statistics:
+		level := ashlar.StatsExceptDetailedTimers
+		switch b.cfg.statsLevel {
+		case 0, 1:
+			level = ashlar.StatsExceptHistogramOrTimers
+		case 2:
+			level = ashlar.StatsExceptTimers
+		}
+		b.statistics = ashlar.NewStatisticsWithLevel(level)
+	case b.cfg.writePathStats: // which has clocks of its own
+		b.statistics = ashlar.NewStatisticsWithLevel(ashlar.StatsExceptHistogramOrTimers)
+	}
 	if !b.cfg.useExistingDB {
 		if err := destroy(b.fs, b.cfg.db, b.cfg.walDir); err != nil {
 			return err
@@ -96,9 +110,9 @@ func (b *bench) runAll(tasks []task) (err error) {
 			return fmt.Errorf("%s: %w", t.name, err)
 		}
 	}
-	if b.cfg.statistics || b.cfg.writePathStats {
+	if b.statistics != nil {
 		b.counted.add(b.db.Metrics())
-		fmt.Fprintf(b.stdout, "STATISTICS:\n%s%s\n", &b.counted, &b.cfg.gauges)
+		fmt.Fprintf(b.stdout, "STATISTICS:\n%s%s%s\n", b.statistics, &b.counted, &b.cfg.gauges)
 	}
 	return nil
 }

@@ -210,14 +210,14 @@ func TestTasksAreParsed(t *testing.T) {
 
 func TestWrongCommandLineEndsWithOneBeforeAnythingIsDone(t *testing.T) {
 	for line, want := range map[string]string{
-		"--nosuch":                                           "ERROR: unknown command line flag 'nosuch'\n",
-		"--benchmarks=fillseq,nosuch,replay":                 "unknown benchmark 'nosuch'\nbenchmark 'replay' is not supported: nothing is traced\n",
-		"--benchmarks=fillseq --sync --disable_wal":          "sync needs a log, and disable_wal is set\n",
-		"--benchmarks=fillseekseq --num_column_families=2":   "benchmark 'fillseekseq' works with one column family only\n",
-		"--benchmarks=fillseq,mergerandom":                   "benchmark 'mergerandom' needs --merge_operator\n",
-		"--benchmarks=timeseries --key_size=15":              "benchmark 'timeseries' wants keys of 16 bytes or more, without prefixes\n",
-		"--benchmarks=randomwithverify --deletepercent=11":   "benchmark 'randomwithverify' wants readwritepercent and deletepercent of 100 together at most\n",
-		"--benchmarks=fillseq --partition_index_and_filters": "ERROR: --partition_index_and_filters=true is not supported: tables have one index and one filter, which stay in memory\n",
+		"--nosuch":                                         "ERROR: unknown command line flag 'nosuch'\n",
+		"--benchmarks=fillseq,nosuch,replay":               "unknown benchmark 'nosuch'\nbenchmark 'replay' is not supported: nothing is traced\n",
+		"--benchmarks=fillseq --sync --disable_wal":        "sync needs a log, and disable_wal is set\n",
+		"--benchmarks=fillseekseq --num_column_families=2": "benchmark 'fillseekseq' works with one column family only\n",
+		"--benchmarks=fillseq,mergerandom":                 "benchmark 'mergerandom' needs --merge_operator\n",
+		"--benchmarks=timeseries --key_size=15":            "benchmark 'timeseries' wants keys of 16 bytes or more, without prefixes\n",
+		"--benchmarks=randomwithverify --deletepercent=11": "benchmark 'randomwithverify' wants readwritepercent and deletepercent of 100 together at most\n",
+		"--benchmarks=fillseq --use_hash_search":           "ERROR: --use_hash_search=true is not supported: indexes have no hash, and their keys are as short as can be\n",
 	} {
 		fsys := vfs.NewMem()
 		var out, errOut bytes.Buffer
@@ -234,7 +234,7 @@ func TestHelpIsNoError(t *testing.T) {
 	var out, errOut bytes.Buffer
 	require.Equal(t, 0, run([]string{"--help"}, vfs.NewMem(), &out, &errOut))
 	require.Empty(t, errOut.String())
-	require.Contains(t, out.String(), "--stats_level (counters are always on, and nothing else is) type: int64 default: 3")
+	require.Contains(t, out.String(), "--multiread_batched (there is one MultiGet) type: bool default: false")
 }
 
 func TestFreshBenchmarksAreSkippedOnAnExistingDatabase(t *testing.T) {
@@ -312,7 +312,11 @@ func TestStatisticsSumOverDatabases(t *testing.T) {
 	require.Contains(t, stdout, "\nSTATISTICS:\n")
 	require.Contains(t, stdout, "\nrocksdb.number.keys.written COUNT : 300\n")
 	require.Contains(t, stdout, "\nrocksdb.write.self COUNT : 30\n")
+	require.Contains(t, stdout, "\nrocksdb.db.write.micros P50 : ")
 	require.Equal(t, 3, strings.Count(stdout, "Microseconds per write:\nCount: 10 "))
+	stdout, _ = play(t, vfs.NewMem(), "--benchmarks=fillseq", "--num=100", "--db=db", "--statistics", "--stats_level=1")
+	require.Equal(t, 1, strings.Count(stdout, "\nrocksdb.number.keys.written COUNT : 100\n"))
+	require.NotContains(t, stdout, "rocksdb.db.write.micros P50 : ")
 }
 
 func TestDurationEndsRandomBenchmarksAndNotSequentialOnes(t *testing.T) {

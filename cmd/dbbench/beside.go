@@ -62,7 +62,7 @@ func untilDone(t *thread, write func(key, value []byte) error) error {
 
 // scanAgain walks the default family, from the first key again whenever it is through.
 func scanAgain(t *thread) error {
-	it := t.db.NewIterator(nil)
+	it := t.db.NewIterator(t.cfg.tables.readOptions())
 	defer it.Close()
 	for l := t.turns(t.work.reads); l.Next(1); {
 		if it.Valid() {

@@ -19,7 +19,7 @@ type config struct {
 	num, reads, writes, deletes             int64
 	threads, duration, checkEvery           int64
 	seed                                    uint64
-	keySize, prefixSize, keysPerPrefix      int64
+	keySize, keysPerPrefix                  int64
 	batchSize                               int64
 	valueSize, valueSizeMin, valueSizeMax   int64
 	valueSizeKind                           string
@@ -57,8 +57,9 @@ type config struct {
 	slowMicros                              int64
 	blockSize, blockRestart, formatVersion  int64
 	checksum, compression, cacheType        string
-	bloomBits                               float64
-	filtersForHits                          bool
+	tables                                  tableFlags
+	maxSuccessiveMerges, keepMemtables      int64
+	statsLevel                              int64
 	cacheSize                               int64
 	writeBuffer, targetFile, levelBase      uint64
 	writeBuffers, levels, targetMultiplier  int64
@@ -88,7 +89,7 @@ func newConfig() *config {
 	c.defineWritePath()
 	c.defineApply()
 	c.defineTree()
-	c.defineTableRefused()
+	c.defineTables()
 	c.defineAccepted()
 	c.defineRefused()
 	return c
@@ -104,7 +105,7 @@ func (c *config) validate() error {
 	if c.valueSizeMin > c.valueSizeMax {
 		bad("value_size_min is above value_size_max")
 	}
-	if c.keysPerPrefix > 0 && c.prefixSize > c.keySize {
+	if c.keysPerPrefix > 0 && c.tables.prefixSize > c.keySize {
 		bad("prefix size is larger than key size")
 	}
 	if c.keysPerPrefix > c.num {
@@ -143,7 +144,7 @@ func (c *config) values(size int) valueShape {
 
 // keys returns how keys of a size are made, of which there are num.
 func (c *config) keys(size int, num uint64) keyMaker {
-	k := keyMaker{size: size, prefixSize: int(c.prefixSize)}
+	k := keyMaker{size: size, prefixSize: int(c.tables.prefixSize)}
 	if c.keysPerPrefix > 0 {
 		k.prefixes = max(num/uint64(c.keysPerPrefix), 1)
 	}
@@ -152,7 +153,7 @@ func (c *config) keys(size int, num uint64) keyMaker {
 
 // theirs are the defaults of db_bench that are not ours, and why.
 var theirs = []struct{ flag, value, why string }{
-	{"enable_pipelined_write", "true", "writes are not pipelined"},
+	{"enable_pipelined_write", "true", "ours is the library's default"},
 	{"level_compaction_dynamic_level_bytes", "false", "ours is the library's default"},
 	{"format_version", "7", "every RocksDB since 6.6 reads 5"},
 	{"checksum_type", "4 (xxh3)", "3 is xxhash64"},
@@ -167,12 +168,9 @@ func (c *config) differences() (lines []string) {
 		switch {
 		case !f.given:
 			lines = append(lines, fmt.Sprintf("%s is %s by default, db_bench's is %s: %s", t.flag, f.def, t.value, t.why))
-		case t.flag == "enable_pipelined_write" && c.pipelined, t.flag == "cache_type":
+		case t.flag == "cache_type":
 			lines = append(lines, fmt.Sprintf("%s is accepted and changes nothing: %s", t.flag, t.why))
 		}
-	}
-	if c.prefixSize > 0 {
-		lines = append(lines, "prefix_size shapes keys and is no prefix extractor: every seek is in total order")
 	}
 	return lines
 }

@@ -69,7 +69,7 @@ func remove(fsys vfs.FS, dir string, names []string, which func(fname.Kind) bool
 	return nil
 }
 
-// tickers are the database's counters under RocksDB's names, summed over the databases of a process.
+// tickers say how write groups came about, summed over the databases of a process. RocksDB has no such numbers.
 type tickers struct {
 	counts [len(tickerTable)]uint64
 	sizes  [len(ashlar.WriteQueueStats{}.Sizes)]uint64 // write groups by size
@@ -79,22 +79,12 @@ var tickerTable = [...]struct {
 	name string
 	of   func(*ashlar.Metrics) uint64
 }{
-	{"rocksdb.number.keys.written", func(m *ashlar.Metrics) uint64 { return m.KeysWritten }},
-	{"rocksdb.stall.micros", func(m *ashlar.Metrics) uint64 { return m.StallMicros }},
-	{"rocksdb.wal.synced", func(m *ashlar.Metrics) uint64 { return m.WALSyncs }},
-	{"rocksdb.wal.bytes", func(m *ashlar.Metrics) uint64 { return m.WALBytes }},
-	// Writes that led a group, and those that another led.
-	{"rocksdb.write.self", func(m *ashlar.Metrics) uint64 { return m.WriteGroups }},
-	{"rocksdb.write.other", func(m *ashlar.Metrics) uint64 { return m.Writes - min(m.WriteGroups, m.Writes) }},
-	// How those groups came about: groups whose members inserted for themselves, wakes, and waits by how they ended.
+	// Groups whose members inserted for themselves, wakes, and waits by how they ended.
 	{"ashlar.write.groups.spread", func(m *ashlar.Metrics) uint64 { return m.WriteQueue.Spread }},
 	{"ashlar.write.wakes.leader", func(m *ashlar.Metrics) uint64 { return m.WriteQueue.LeaderWakes }},
 	{"ashlar.write.wakes.helper", func(m *ashlar.Metrics) uint64 { return m.WriteQueue.HelperWakes }},
 	{"ashlar.write.waits.parked", func(m *ashlar.Metrics) uint64 { return m.WriteQueue.Parks }},
 	{"ashlar.write.waits.spun", func(m *ashlar.Metrics) uint64 { return m.WriteQueue.Spins }},
-	{"rocksdb.compact.read.bytes", func(m *ashlar.Metrics) uint64 { return m.CompactionBytesRead }},
-	{"rocksdb.compact.write.bytes", func(m *ashlar.Metrics) uint64 { return m.CompactionBytesWritten }},
-	{"rocksdb.flush.write.bytes", func(m *ashlar.Metrics) uint64 { return m.FlushBytes }},
 }
 
 func (t *tickers) add(m *ashlar.Metrics) {

@@ -17,8 +17,6 @@ var accepted = []flagGroup{
 	{"how a writer waits is up to the engine",
 		"bool enable_write_thread_adaptive_yield=true, uint write_thread_max_yield_usec=100, " +
 			"uint write_thread_slow_yield_usec=3"},
-	{"counters are always on, and nothing else is",
-		"int stats_level=3"},
 	{"there is one MultiGet",
 		"bool multiread_batched=false"},
 	{"mixgraph does as many operations as reads say",
@@ -27,8 +25,8 @@ var accepted = []flagGroup{
 		"string backup_dir=, uint backup_rate_limit=0, string restore_dir=, uint restore_rate_limit=0"},
 	{"of replay, which is not built",
 		"float trace_replay_fast_forward=1, int trace_replay_threads=1"},
-	{"without a prefix extractor every seek is in total order",
-		"bool total_order_seek=false"},
+	{"tables hold the top levels of partitioned indexes and filters",
+		"bool pin_top_level_index_and_filter=false"},
 }
 
 func (c *config) defineAccepted() {
@@ -73,7 +71,7 @@ var refused = []flagGroup{
 			"bool enable_blob_garbage_collection=false, uint min_blob_size=0, int prepopulate_blob_cache=0, " +
 			"bool use_blob_cache=false, bool use_blob_db=false, bool use_shared_block_and_blob_cache=true"},
 	{"there is one cache of blocks, in memory",
-		"float cache_high_pri_pool_ratio=0, float cache_low_pri_pool_ratio=0, " +
+		"float cache_low_pri_pool_ratio=0, " +
 			"bool charge_compression_dictionary_building_buffer=false, bool charge_file_metadata=false, " +
 			"bool charge_filter_construction=false, bool charge_table_reader=false, int compressed_cache_size=-1, " +
 			"string compressed_secondary_cache_compression_type=lz4, " +
@@ -90,17 +88,23 @@ var refused = []flagGroup{
 			"int block_cache_trace_sampling_frequency=1, bool report_file_operations=false, string trace_file="},
 	{"a memtable is flushed when it is full, and then goes",
 		"int min_write_buffer_number_to_merge=1, float experimental_mempurge_threshold=0"},
+	{"memtables that are kept are counted in bytes",
+		"int max_write_buffer_number_to_maintain=0"},
+	{"iterators use prefixes where that cannot be seen",
+		"bool auto_prefix_mode=false, bool seek_missing_prefix=false"},
+	{"indexes have no hash, and their keys are as short as can be",
+		"bool use_hash_search=false, bool index_with_first_key=false, int index_shortening_mode=2"},
 	{"memtables are bounded by family",
 		"int db_write_buffer_size=0"},
 	{"memtables are skip lists of one kind",
 		"string memtablerep=skip_list, int hash_bucket_count=1048576, int skip_list_lookahead=0, " +
 			"int memtable_insert_with_hint_prefix_size=0, bool memtable_use_huge_page=false, " +
 			"int arena_block_size=0, bool inplace_update_support=false, uint inplace_update_num_locks=10000, " +
-			"int max_successive_merges=0, int bloom_locality=0"},
-	{"tables are block-based, their index has one key a block",
+			"int bloom_locality=0"},
+	{"tables are block-based",
 		"bool use_plain_table=false, bool use_cuckoo_table=false, " +
 			"float cuckoo_hash_ratio=0.90000000000000002, bool identity_as_first_hash=false, " +
-			"int index_block_restart_interval=1, bool enable_index_compression=true, bool block_align=false, " +
+			"bool enable_index_compression=true, bool block_align=false, " +
 			"int read_amp_bytes_per_bit=0, bool optimize_filters_for_memory=false"},
 	{"a compaction is not split, and all run at one priority",
 		"uint subcompactions=1, int num_bottom_pri_threads=0, int num_high_pri_threads=0, " +

@@ -4,15 +4,12 @@ import (
 	"strings"
 
 	"github.com/ashlardb/ashlar"
-	"github.com/ashlardb/ashlar/filter"
 	"github.com/ashlardb/ashlar/internal/writelab"
 )
 
 // defineTree defines the flags about the database's options.
 func (c *config) defineTree() {
 	f := &c.flags
-	f.Float(&c.bloomBits, "bloom_bits", -1, "bits per key of the filter; 0 and less: none")
-	f.Bool(&c.filtersForHits, "optimize_filters_for_hits", false, "no filters in the last level")
 	f.Int(&c.cacheSize, "cache_size", 32<<20, "bytes of the block cache").want(atLeast[int64](0))
 	f.String(&c.cacheType, "cache_type", "clock_cache", "db_bench's names are accepted; there is one cache, a clock").
 		want(oneOf("clock_cache", "lru_cache", "hyper_clock_cache", "fixed_hyper_clock_cache", "auto_hyper_clock_cache"))
@@ -31,6 +28,10 @@ func (c *config) defineTree() {
 	f.Int(&c.minLevelToCompress, "min_level_to_compress", -1, "levels above this one are not compressed; negative: all are")
 	f.Uint(&c.writeBuffer, "write_buffer_size", 64<<20, "bytes of a memtable").want(atLeast[uint64](1))
 	f.Int(&c.writeBuffers, "max_write_buffer_number", 2, "memtables of a family").want(atLeast[int64](1))
+	f.Int(&c.keepMemtables, "max_write_buffer_size_to_maintain", 0, "bytes of memtables kept, flushed ones included; -1: as many as there may be").
+		want(atLeast[int64](-1))
+	f.Int(&c.maxSuccessiveMerges, "max_successive_merges", 0, "merge operands of a key in the memtable that make the next one a value; 0: never").
+		want(atLeast[int64](0))
 	f.Uint(&c.targetFile, "target_file_size_base", 64<<20, "bytes of a table").want(atLeast[uint64](1))
 	f.Int(&c.targetMultiplier, "target_file_size_multiplier", 1, "how much larger the next level's are").want(atLeast[int64](1))
 	f.Uint(&c.levelBase, "max_bytes_for_level_base", 256<<20, "bytes of the first level below 0").want(atLeast[uint64](1))
@@ -58,7 +59,7 @@ func (c *config) defineTree() {
 		}
 		return ""
 	})
-	f.Bool(&c.pipelined, "enable_pipelined_write", false, "accepted either way: writes are not pipelined")
+	f.Bool(&c.pipelined, "enable_pipelined_write", false, "the log of one write group is written while the one before is inserted")
 	f.Bool(&c.concurrentMemtable, "allow_concurrent_memtable_write", true, "the members of a write group insert in parallel")
 }
 
@@ -99,7 +100,8 @@ func (c *config) options() *ashlar.Options {
 			DisableAutoCompactions:          c.noAuto,
 			NoDynamicLevelBytes:             !c.dynamicLevels,
 			Compression:                     c.compressionType(),
-			OptimizeFiltersForHits:          c.filtersForHits,
+			MaxSuccessiveMerges:             int(c.maxSuccessiveMerges),
+			MaxWriteBufferSizeToMaintain:    c.keepMemtables,
 			MergeOperator:                   mergeOperators[c.mergeOperator],
 			Table: ashlar.TableOptions{
 				BlockSize:            int(c.blockSize),
@@ -114,12 +116,11 @@ func (c *config) options() *ashlar.Options {
 		WALDir:                    c.walDir,
 		ManualWALFlush:            c.manualWALFlush,
 		WALMapped:                 mappings[strings.ToLower(c.walMapped)],
+		EnablePipelinedWrite:      c.pipelined,
 		NoConcurrentMemtableWrite: !c.concurrentMemtable,
 		DelayedWriteRate:          c.delayedRate,
 	}
-	if c.bloomBits > 0 {
-		o.Table.FilterPolicy = filter.Bloom(c.bloomBits)
-	}
+	c.tables.apply(&o.ColumnFamilyOptions)
 	if c.minLevelToCompress >= 0 {
 		for level := range c.levels {
 			one := ashlar.NoCompression

@@ -48,7 +48,6 @@ func (c *config) defineWork() {
 func (c *config) defineEntries() {
 	f := &c.flags
 	f.Int(&c.keySize, "key_size", 16, "bytes of a key").want(atLeast[int64](1))
-	f.Int(&c.prefixSize, "prefix_size", 0, "bytes of a key's prefix, where keys have one (keys_per_prefix)").want(atLeast[int64](0))
 	f.Int(&c.keysPerPrefix, "keys_per_prefix", 0, "keys with the same prefix; 0: keys have none").want(atLeast[int64](0))
 	f.Int(&c.batchSize, "batch_size", 1, "entries of a batch").want(atLeast[int64](1))
 	f.Int(&c.valueSize, "value_size", 100, "bytes of a value").want(atLeast[int64](0))
@@ -96,7 +95,8 @@ func (c *config) defineReports() {
 	f.Uint(&c.writeRate, "benchmark_write_rate_limit", 0, "bytes a second that all threads write; 0: no limit")
 	f.Uint(&c.readRate, "benchmark_read_rate_limit", 0, "reads a second of all threads; 0: no limit")
 	f.Bool(&c.histogram, "histogram", false, "print how long operations took")
-	f.Bool(&c.statistics, "statistics", false, "print the database's counters at the end")
+	f.Bool(&c.statistics, "statistics", false, "print tickers and histograms at the end")
+	f.Int(&c.statsLevel, "stats_level", 3, "what statistics have: below 2 tickers only, 2 sizes too, above that times").want(between(0, 5))
 	f.Int(&c.statsInterval, "stats_interval", 0, "operations of a thread between reports of its progress to stderr").want(atLeast[int64](0))
 	f.Int(&c.statsIntervalSeconds, "stats_interval_seconds", 0, "seconds between such reports").want(atLeast[int64](0))
 	f.Int(&c.statsPerInterval, "stats_per_interval", 0, "above 0: those reports have the property rocksdb.stats").want(atLeast[int64](0))

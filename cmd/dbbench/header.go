@@ -34,7 +34,7 @@ func (b *bench) printHeader() {
 		fmt.Fprintf(w, "Values Distribution: %s (min: %d, max: %d)\n", c.valueSizeKind, shape.min, shape.max)
 	}
 	fmt.Fprintf(w, "Entries:    %d\n", c.num)
-	fmt.Fprintf(w, "Prefix:    %d bytes\n", c.prefixSize)
+	fmt.Fprintf(w, "Prefix:    %d bytes\n", c.tables.prefixSize)
 	fmt.Fprintf(w, "Keys per prefix:    %d\n", c.keysPerPrefix)
 	fmt.Fprintf(w, "RawSize:    %.1f MB (estimated)\n", entry*float64(c.num)/(1<<20))
 	fmt.Fprintf(w, "FileSize:   %.1f MB (estimated)\n", packed*float64(c.num)/(1<<20))

@@ -207,7 +207,7 @@ func mixGraph(t *thread) error {
 			t.stats.Finished(1, opWrite)
 		default:
 			seeks++
-			it := t.db.NewIterator(nil)
+			it := t.db.NewIterator(t.cfg.tables.readOptions())
 			ok := it.Seek(key)
 			if ok && string(it.Key()) == string(key) {
 				found++

@@ -144,7 +144,7 @@ func readRandomFast(t *thread) error {
 // scan returns a benchmark that walks the default family from one end.
 func scan(forward bool) func(*thread) error {
 	return func(t *thread) error {
-		it := t.db.NewIterator(nil)
+		it := t.db.NewIterator(t.cfg.tables.readOptions())
 		defer it.Close()
 		first, next := it.SeekToFirst, it.Next
 		if !forward {
@@ -170,7 +170,7 @@ func seekRandom(t *thread) error {
 	read, found := int64(0), int64(0)
 	for l := t.turns(t.work.reads); l.Next(1); {
 		v := t.rand.Next() % uint64(t.cfg.num)
-		var o ashlar.ReadOptions
+		o := t.cfg.tables.readOptions()
 		if far := uint64(t.cfg.maxScan); far > 0 {
 			if t.cfg.reverse {
 				o.IterateLowerBound = limit.Key(v - min(v, far))
@@ -179,7 +179,7 @@ func seekRandom(t *thread) error {
 			}
 		}
 		key := m.Key(v)
-		it := t.db.NewIterator(&o)
+		it := t.db.NewIterator(o)
 		it.Seek(key)
 		read++
 		if it.Valid() && string(it.Key()) == string(key) {

@@ -51,7 +51,7 @@ func (p plain) Merge(cf *ashlar.ColumnFamily, key, operand []byte, o *ashlar.Wri
 // open opens the database, or makes it, and its families.
 func (b *bench) open() error {
 	o := b.cfg.options()
-	o.FS, o.BlockCache = b.fs, b.cache
+	o.FS, o.BlockCache, o.Statistics = b.fs, b.cache, b.statistics
 	var err error
 	switch {
 	case b.cfg.transactionDB:

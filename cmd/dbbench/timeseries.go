@@ -68,7 +68,7 @@ func readSeries(t *thread, expire bool) error {
 		clear(key[len(key)-8:])
 		id := key[:8]
 		read++
-		it := t.db.NewIterator(nil)
+		it := t.db.NewIterator(t.cfg.tables.readOptions())
 		ok := it.Seek(key)
 		if ok && bytes.HasPrefix(it.Key(), id) {
 			found++
