@@ -43,7 +43,7 @@ type Set struct {
 
 	// syncing is held by the one who syncs.
 	syncing sync.Mutex
-	todo    []syncTask // kept for its memory
+	tasks   []syncTask // kept for its memory
 
 	// mu guards what follows, and the fields of liveLog that say so.
 	mu   sync.Mutex
@@ -280,7 +280,7 @@ func (s *Set) sync(current bool) error {
 	defer s.syncing.Unlock()
 
 	s.mu.Lock()
-	s.todo = s.todo[:0]
+	s.tasks = s.tasks[:0]
 	var err error
 	names := false
 	for i, l := range s.logs {
@@ -293,7 +293,7 @@ func (s *Set) sync(current bool) error {
 		t := syncTask{l, l.written, l.synced < l.written, !l.named}
 		if t.data || t.name {
 			l.busy = true
-			s.todo = append(s.todo, t)
+			s.tasks = append(s.tasks, t)
 			names = names || t.name
 		}
 	}
@@ -301,7 +301,7 @@ func (s *Set) sync(current bool) error {
 
 	// Logs older than a failed one are synced all the same: it does no harm, and what they hold is then safe.
 	done := 0
-	for _, t := range s.todo {
+	for _, t := range s.tasks {
 		if t.data {
 			if serr := t.log.file.Sync(); serr != nil {
 				err = s.failed(t.log, serr)
@@ -313,7 +313,7 @@ func (s *Set) sync(current bool) error {
 	named := false
 	if names && err == nil {
 		if err = s.fs.SyncDir(s.dir); err != nil {
-			for _, t := range s.todo {
+			for _, t := range s.tasks {
 				if t.name {
 					s.failed(t.log, err)
 				}
@@ -324,7 +324,7 @@ func (s *Set) sync(current bool) error {
 
 	s.mu.Lock()
 	var closing []*liveLog
-	for i, t := range s.todo {
+	for i, t := range s.tasks {
 		if i < done {
 			t.log.synced = max(t.log.synced, t.size)
 		}
@@ -338,7 +338,7 @@ func (s *Set) sync(current bool) error {
 	for _, l := range closing {
 		l.file.Close() // nobody needs it any more
 	}
-	clear(s.todo)
+	clear(s.tasks)
 	return err
 }
 

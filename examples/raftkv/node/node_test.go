@@ -106,6 +106,7 @@ func TestRequestsAndTheirAnswers(t *testing.T) {
 		{"GET", "/hash?region=1", "", 200, "applied"},
 		{"GET", "/hash", "", 400, "1 to 4"},
 		{"GET", "/metrics", "", 200, "raftapply_applied_total"},
+		{"GET", "/metrics", "", 200, "rocksdb_number_keys_written_total"},
 		{"POST", "/admin/config", `{"apply-yield-write-size":"8KiB","apply-yield-duration":"20ms"}`, 200, `"8KiB"`},
 		{"POST", "/admin/config", `{"apply-yield-write-size":"9KiB","apply-pool-size":"no"}`, 400, "apply-pool-size"},
 		{"POST", "/admin/config", `{"apply-yield-write-size":"9KiB","apply-pool-size":"0"}`, 400, "apply-pool-size"},

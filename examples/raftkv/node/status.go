@@ -107,9 +107,12 @@ func (n *Node) hashOf(ctx context.Context, id raftapply.RegionID) (Hash, error) 
 	return Hash{s.State.Applied, fmt.Sprintf("%016x", sum)}, err
 }
 
-// metrics writes what is counted, in Prometheus' form.
+// metrics writes what raftapply and the database count, in Prometheus' form.
 func (n *Node) metrics(w http.ResponseWriter, r *http.Request) error {
 	w.Header().Set("Content-Type", "text/plain; version=0.0.4")
 	stats := n.raft.System().Stats()
-	return stats.WritePrometheus(w)
+	if err := stats.WritePrometheus(w); err != nil {
+		return err
+	}
+	return n.db.Metrics().WritePrometheus(w)
 }
