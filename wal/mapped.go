@@ -3,7 +3,8 @@
 //  1. The file is mapped a window at a time; its length is the end of the window, zeros behind the records. Where it cannot
 //     be mapped, or no room is left on the disk, the Writer goes on with write(2). At the end the file is cut to its records.
 //  2. A Flush stores everything but the first 8 bytes, then these: the header of the first fragment and a byte of its
-//     payload. So a killed process leaves the records of a Flush, or something that begins with a zero header.
+//     payload. So a killed process leaves the records of a Flush, or something that begins with a zero header. Later
+//     fragments may be whole behind it: RocksDB's ldb dump_wal then ends with "missing start of fragmented record".
 //  3. Somebody in the background lets the system make the pages ahead of the records, at most aheadMost of them, in
 //     aheadStep at a time. The Writer does not wait for it.
 
