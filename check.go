@@ -3,6 +3,7 @@ package ashlar
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"iter"
 
@@ -18,14 +19,18 @@ import (
 // Check walks everything and reports every broken invariant: files that are missing or of the wrong size, damaged
 // blocks, keys out of order or outside of what the manifest says of their file, levels that overlap, an older version of
 // a key above a newer one, a filter that denies a key of its table. It reads each table twice and may be used on a
-// database in use; what it sees is one moment of each family. Stopping the loop, or ctx, ends it.
+// database in use; what it sees is one moment of each family, and families that are dropped meanwhile are passed over.
+// Stopping the loop, or ctx, ends it.
 func (d *DB) Check(ctx context.Context) iter.Seq[error] {
 	return func(yield func(error) bool) {
 		for _, cf := range d.ColumnFamilies() {
 			sv := cf.tree.Acquire()
 			if sv == nil {
-				yield(cf.unusable())
-				return
+				if err := cf.unusable(); !errors.Is(err, ErrColumnFamilyDropped) {
+					yield(err)
+					return
+				}
+				continue
 			}
 			c := checker{d: d, cf: cf, sv: sv, ctx: ctx, yield: yield}
 			ok := c.check()
@@ -203,12 +208,16 @@ func (c *checker) versions() bool {
 	return true
 }
 
-// VerifyChecksum reads every block of every table and returns the first that is damaged.
+// VerifyChecksum reads every block of every table and returns the first that is damaged. It passes over families that are
+// dropped meanwhile.
 func (d *DB) VerifyChecksum(ctx context.Context) error {
 	for _, cf := range d.ColumnFamilies() {
 		sv := cf.tree.Acquire()
 		if sv == nil {
-			return cf.unusable()
+			if err := cf.unusable(); !errors.Is(err, ErrColumnFamilyDropped) {
+				return err
+			}
+			continue
 		}
 		err := d.verifyTables(ctx, cf, sv)
 		sv.Release()

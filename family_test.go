@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"testing"
 
@@ -111,6 +112,73 @@ func TestWhatCannotBeDoneToFamiliesIsRefused(t *testing.T) {
 	require.NoError(t, db.BackgroundError())
 	require.NoError(t, db.Close())
 	require.NoError(t, other.Close())
+}
+
+// reading is a file system that calls do as a table is read.
+type reading struct {
+	vfs.FS
+	do func(name string)
+}
+
+func (r *reading) Open(name string) (vfs.File, error) {
+	f, err := r.FS.Open(name)
+	if err == nil && strings.HasSuffix(name, ".sst") {
+		f = &readFile{f, r, name}
+	}
+	return f, err
+}
+
+type readFile struct {
+	vfs.File
+	fs   *reading
+	name string
+}
+
+func (f *readFile) ReadAt(p []byte, off int64) (int, error) {
+	if f.fs.do != nil {
+		f.fs.do(f.name)
+	}
+	return f.File.ReadAt(p, off)
+}
+
+// A family goes while a call for all families is at the one before it.
+func TestCallsForAllFamiliesPassOverThoseDroppedMeanwhile(t *testing.T) {
+	ctx := context.Background()
+	for name, call := range map[string]func(*DB) error{
+		"Check": func(db *DB) error {
+			for err := range db.Check(ctx) {
+				return err
+			}
+			return nil
+		},
+		"VerifyChecksum": func(db *DB) error { return db.VerifyChecksum(ctx) },
+	} {
+		fs := &reading{FS: vfs.NewMem()}
+		db := openMem(t, fs)
+		for _, name := range []string{"b", "c"} {
+			_, err := db.CreateColumnFamily(name, nil)
+			require.NoError(t, err)
+		}
+		for _, cf := range db.ColumnFamilies() {
+			mustPut(t, cf, "k", "v", nil)
+		}
+		require.NoError(t, db.Flush(ctx, nil))
+		require.NoError(t, db.Close())
+
+		db = openMem(t, fs)
+		b, _ := db.ColumnFamily("b")
+		read := map[string]bool{}
+		fs.do = func(name string) {
+			if read[name] = true; !b.dropped.Load() {
+				require.NoError(t, db.DropColumnFamily(b))
+			}
+		}
+		require.NoError(t, call(db), name)
+		require.Len(t, read, 2, "%s: the tables of the families that are left", name)
+		fs.do = nil
+		require.NoError(t, db.Close())
+		require.ErrorIs(t, call(db), ErrClosed, name)
+	}
 }
 
 func TestFamiliesComeAndGoWhileOthersWrite(t *testing.T) {
