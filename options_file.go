@@ -330,6 +330,29 @@ func (d *DB) writeOptionsFile() {
 	}
 }
 
+// nameEscapes puts a backslash, as RocksDB does, before what would be more than itself in the name of a section: so a
+// family's name may hold the end of a line.
+var nameEscapes = strings.NewReplacer("\n", `\n`, "\r", `\r`, `\`, `\\`, "#", `\#`, ":", `\:`)
+
+// unescape takes the backslashes back.
+func unescape(name string) string {
+	var b strings.Builder
+	for i := 0; i < len(name); i++ {
+		c := name[i]
+		if c == '\\' && i+1 < len(name) {
+			i++
+			switch c = name[i]; c {
+			case 'n':
+				c = '\n'
+			case 'r':
+				c = '\r'
+			}
+		}
+		b.WriteByte(c)
+	}
+	return b.String()
+}
+
 func (d *DB) encodeOptions() []byte {
 	var b bytes.Buffer
 	fmt.Fprintf(&b, "[%s]\n  rocksdb_version=7.8.3\n  options_file_version=1.1\n\n[%s]\n", sectionVersion, sectionDB)
@@ -338,13 +361,11 @@ func (d *DB) encodeOptions() []byte {
 		b.WriteString("  allow_2pc=true\n") // else RocksDB does not open logs with marks of two-phase commits
 	}
 	for _, cf := range d.ColumnFamilies() {
-		if strings.Contains(cf.name, "\n") {
-			continue // the file has no form for it
-		}
 		o := &cf.live.Load().ColumnFamilyOptions
-		fmt.Fprintf(&b, "\n[%s \"%s\"]\n", sectionFamily, cf.name)
+		name := nameEscapes.Replace(cf.name)
+		fmt.Fprintf(&b, "\n[%s \"%s\"]\n", sectionFamily, name)
 		writeSettings(&b, familySettings, o)
-		fmt.Fprintf(&b, "\n[%s \"%s\"]\n", sectionTable, cf.name)
+		fmt.Fprintf(&b, "\n[%s \"%s\"]\n", sectionTable, name)
 		writeSettings(&b, tableSettings, &o.Table)
 	}
 	return b.Bytes()
@@ -389,7 +410,7 @@ func parseOptions(path string, b []byte) (*Options, error) {
 		at := int64(off)
 		off += len(raw)
 		line := strings.TrimSpace(raw)
-		if !strings.HasPrefix(line, "[") { // a family's name may hold the sign
+		if !strings.HasPrefix(line, "[") { // in a family's name the sign may stand without a backslash
 			line = strings.TrimSpace(withoutComment(line))
 		}
 		switch {
@@ -459,7 +480,7 @@ func parseSection(line string) (section, family string, ok bool) {
 	if len(family) < 2 || family[0] != '"' || family[len(family)-1] != '"' {
 		return "", "", false
 	}
-	return section, family[1 : len(family)-1], true
+	return section, unescape(family[1 : len(family)-1]), true
 }
 
 // apply sets an option by name. One that is not known is passed over.

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"io/fs"
 	"math"
+	"path/filepath"
 	"reflect"
 	"testing"
 
@@ -190,16 +191,41 @@ func TestOptionsAreCopied(t *testing.T) {
 	require.NoError(t, db.Close())
 }
 
+// strangeNames are names that an OPTIONS file could take for something else.
+var strangeNames = []string{"x#y", `q"q`, "[z]", "ümlaut", " space ", "two\nlines", `two\nlines`, `end\`, "end\r", "a:b", "\n"}
+
+// RocksDB's own tool finds each family by the names in our OPTIONS file, and we find them by those in its file.
+func TestOptionsFilesNameFamiliesAsRocksDBDoes(t *testing.T) {
+	if !needTools(t) {
+		return
+	}
+	dir := filepath.Join(t.TempDir(), "db")
+	db := mustOpen(t, dir, nil)
+	for i, name := range strangeNames {
+		_, err := db.CreateColumnFamily(name, &ColumnFamilyOptions{MaxWriteBufferNumber: 3 + i})
+		require.NoError(t, err)
+	}
+	mustClose(t, db)
+	for _, name := range strangeNames {
+		tool(t, "ldb", "--db="+dir, "--try_load_options", "--column_family="+name, "put", "k", "v")
+		require.Equal(t, "k : v\n", tool(t, "ldb", "--db="+dir, "--try_load_options", "--column_family="+name, "scan"), "%q", name)
+	}
+	o, err := LoadOptions(dir)
+	require.NoError(t, err)
+	for i, name := range strangeNames {
+		require.Contains(t, o.ColumnFamilies, name)
+		require.Equal(t, 3+i, o.ColumnFamilies[name].MaxWriteBufferNumber, "%q: ldb has read it, and written it", name)
+	}
+}
+
 func TestOptionsFilesHoldEveryFamily(t *testing.T) {
 	m := vfs.NewMem()
 	db := openMem(t, m)
-	names := []string{"a", "b c", "x#y", `q"q`, "[z]", "ümlaut", " space "}
+	names := append([]string{"a", "b c"}, strangeNames...)
 	for i, name := range names {
 		_, err := db.CreateColumnFamily(name, &ColumnFamilyOptions{NumLevels: 7, MaxWriteBufferNumber: 3 + i})
 		require.NoError(t, err)
 	}
-	_, err := db.CreateColumnFamily("two\nlines", nil)
-	require.NoError(t, err)
 	load := func() *Options {
 		o, err := loadOptions(m, "db")
 		require.NoError(t, err)
