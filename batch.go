@@ -37,12 +37,15 @@ type Batch struct {
 type use struct {
 	family uint32
 	bytes  int
-	merges bool
+	merges int // how many records are merges
 }
 
+// savePoint is how much of each there was in the batch.
 type savePoint struct {
 	size  int
 	count uint32
+	uses  int
+	db    *DB
 }
 
 // needs is what a record takes of a memtable.
@@ -128,7 +131,7 @@ func (b *Batch) Merge(cf *ColumnFamily, key, operand []byte) error {
 	id, err := b.room(kv.KindMerge, cf, key, operand)
 	if err == nil {
 		b.data = batch.AppendMerge(b.data, id, key, operand)
-		b.use(id, 0).merges = true
+		b.use(id, 0).merges++
 	}
 	return err
 }
@@ -198,17 +201,21 @@ func (b *Batch) PutLogData(blob []byte) error {
 }
 
 // SetSavePoint remembers the state of the batch, on top of those remembered before.
-func (b *Batch) SetSavePoint() { b.saved = append(b.saved, savePoint{len(b.data), b.count}) }
+func (b *Batch) SetSavePoint() {
+	b.saved = append(b.saved, savePoint{len(b.data), b.count, len(b.uses), b.db})
+}
 
-// RollbackToSavePoint takes back what was added since the last save point and forgets that. ErrNotFound without one.
+// RollbackToSavePoint takes back what was added since the last save point and forgets that. ErrNotFound without one. It
+// takes as long as what it takes back is.
 func (b *Batch) RollbackToSavePoint() error {
 	if len(b.saved) == 0 {
 		return fmt.Errorf("save point: %w", ErrNotFound)
 	}
 	s := b.saved[len(b.saved)-1]
 	b.saved = b.saved[:len(b.saved)-1]
-	b.data, b.count = b.data[:s.size], s.count
-	return b.measure()
+	err := b.measure(s.size, -1)
+	b.data, b.count, b.uses, b.db = b.data[:s.size], s.count, b.uses[:s.uses], s.db
+	return err
 }
 
 // PopSavePoint forgets the last save point. ErrNotFound without one.
@@ -244,16 +251,15 @@ func (b *Batch) SetData(p []byte) error {
 	b.Clear()
 	b.data = append(b.data, p...)
 	b.count = batch.Count(p)
-	return b.measure()
+	return b.measure(0, 1)
 }
 
-// measure counts anew what the batch needs in each family.
-func (b *Batch) measure() error {
-	b.uses, b.ranges = b.uses[:0], 0
+// measure adds, sign times, what the records from an offset on need in each family.
+func (b *Batch) measure(from, sign int) error {
 	if len(b.data) == 0 {
 		return nil
 	}
-	for r := batch.NewReader(b.data); ; {
+	for r := batch.NewReader(b.data).At(int64(max(from, batch.HeaderSize))); ; {
 		rec, ok, err := r.Next()
 		if err != nil || !ok {
 			return err
@@ -261,10 +267,12 @@ func (b *Batch) measure() error {
 		if rec.LogData {
 			continue
 		}
-		u := b.use(rec.Family, needs(rec.Kind, rec.Key, rec.Value))
-		u.merges = u.merges || rec.Kind == kv.KindMerge
-		if rec.Kind == kv.KindRangeDelete {
-			b.ranges++
+		u := b.use(rec.Family, sign*needs(rec.Kind, rec.Key, rec.Value))
+		switch rec.Kind {
+		case kv.KindMerge:
+			u.merges += sign
+		case kv.KindRangeDelete:
+			b.ranges += sign
 		}
 	}
 }

@@ -1,8 +1,10 @@
 package ashlar
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -70,6 +72,66 @@ func TestSavePoints(t *testing.T) {
 	b.SetSavePoint()
 	b.Clear()
 	require.ErrorIs(t, b.PopSavePoint(), ErrNotFound, "Clear forgets them")
+}
+
+// The twin measures what is left from its beginning.
+func TestARollbackLeavesTheBatchAsItWas(t *testing.T) {
+	o := memOptions(vfs.NewMem())
+	o.MergeOperator = StringAppendOperator(",")
+	db := mustOpen(t, "db", o)
+	families := []*ColumnFamily{nil, must(db.CreateColumnFamily("a", nil)), must(db.CreateColumnFamily("b", nil))}
+	rng := rand.New(rand.NewPCG(1, 1))
+	for range 300 {
+		var b Batch
+		add := func() {
+			for range rng.IntN(4) {
+				cf, key := families[rng.IntN(3)], make([]byte, rng.IntN(200))
+				switch rng.IntN(5) {
+				case 0:
+					require.NoError(t, b.Put(cf, key, key))
+				case 1:
+					require.NoError(t, b.Delete(cf, key))
+				case 2:
+					require.NoError(t, b.Merge(cf, key, key))
+				case 3:
+					require.NoError(t, b.DeleteRange(cf, key, append(key, 1)))
+				case 4:
+					require.NoError(t, b.PutLogData(key))
+				}
+			}
+		}
+		for range 3 {
+			add()
+			b.SetSavePoint()
+		}
+		for range 3 {
+			add()
+			require.NoError(t, b.RollbackToSavePoint())
+			var twin Batch
+			require.NoError(t, twin.SetData(bytes.Clone(b.Data())))
+			require.ElementsMatch(t, twin.uses, b.uses)
+			require.Equal(t, twin.ranges, b.ranges)
+			require.Equal(t, twin.Count(), b.Count())
+		}
+	}
+}
+
+func TestARollbackReadsWhatItTakesBackAndNoMore(t *testing.T) {
+	var b Batch
+	require.NoError(t, b.Put(nil, []byte("kept"), nil))
+	b.SetSavePoint()
+	require.NoError(t, b.Put(nil, []byte("taken back"), nil))
+	b.data[batch.HeaderSize] = 0xff // the record that is kept could not be read any more
+	require.NoError(t, b.RollbackToSavePoint())
+}
+
+// A batch is of the database of its families, and forgets it with them.
+func TestARollbackForgetsTheDatabaseOfWhatItTakesBack(t *testing.T) {
+	var b Batch
+	b.SetSavePoint()
+	require.NoError(t, b.Put(openMem(t, vfs.NewMem()).DefaultColumnFamily(), []byte("k"), nil))
+	require.NoError(t, b.RollbackToSavePoint())
+	require.NoError(t, b.Put(openMem(t, vfs.NewMem()).DefaultColumnFamily(), []byte("k"), nil))
 }
 
 func TestSetDataRefusesWhatIsNoBatchAndKeepsTheOldOne(t *testing.T) {

@@ -18,7 +18,7 @@ import (
 func (d *DB) folds(works []*commit) bool {
 	for _, c := range works {
 		for _, u := range c.uses() {
-			if u.merges {
+			if u.merges > 0 {
 				if cf := d.familyByID(u.family); cf != nil && cf.live.Load().MaxSuccessiveMerges > 0 {
 					return true
 				}

@@ -174,7 +174,7 @@ func (r *recovery) prepare(num uint64, rd *batch.Reader) error {
 		case op.Mark == batch.EndPrepare:
 			b.data = append(b.data, start.Bytes(end)...)
 			r.prepared[string(op.Key)] = &preparedWrites{name: string(op.Key), batch: b, log: num}
-			return b.measure()
+			return b.measure(0, 1)
 		case !op.LogData:
 			b.count++
 		}

@@ -358,7 +358,7 @@ func (d *DB) admissible(c *commit, before []*commit, g *writegroup.Group[*commit
 		if cf == nil {
 			return during(ErrColumnFamilyDropped, "write to column family %d", u.family)
 		}
-		if u.merges && cf.opts.MergeOperator == nil {
+		if u.merges > 0 && cf.opts.MergeOperator == nil {
 			return cf.noMergeOperator()
 		}
 	}
