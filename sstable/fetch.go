@@ -23,7 +23,12 @@ import (
 	"github.com/ashlardb/ashlar/sstable/block"
 )
 
-// readAt fills b from the file.
+// readAt fills b from the file, with pread for files of the operating system, and not out of a mapping. Of a file that the
+// system has in memory, 4 KiB take 2.5 µs with pread, 1.2 µs out of a mapping whose page is there, and 5.8 µs out of one
+// that has to be given it (BenchmarkReadBlock in package vfs; AMD EPYC, one goroutine). So a mapping gains 1.3 µs as long as
+// the whole database is mapped with all its pages, which then count as memory of this process beside the cache. It loses
+// where it is not. A page that comes from the disk holds up a processor that goroutines could have, for a fault is no
+// system call to the scheduler. And a table that is cut or a disk that fails are errors of pread, but signals of a mapping.
 func (r *Reader) readAt(b []byte, off int64) error {
 	start := r.stats.Histograms.Start()
 	n, err := r.f.ReadAt(b, off)
