@@ -1,6 +1,7 @@
 package ashlar
 
 import (
+	"errors"
 	"slices"
 	"sync/atomic"
 
@@ -286,6 +287,18 @@ func (c *ColumnFamily) createTable(o *liveOptions, num uint64, level int, bottom
 		return nil, err
 	}
 	return sstable.NewWriter(f, path, c.writerOptions(o, num, level, bottommost)), nil
+}
+
+// KeyMayExist is false if there is certainly no such key, as far as memtables, filters and the block cache can tell: it
+// reads no file, but for what it takes to open a table. Where it cannot tell, and where a read would give an error, it
+// is true.
+func (c *ColumnFamily) KeyMayExist(key []byte, o *ReadOptions) bool {
+	var here ReadOptions
+	if o != nil {
+		here = *o
+	}
+	here.ReadTier = BlockCacheTier
+	return !errors.Is(c.GetPinned(key, &here, func([]byte) error { return nil }), ErrNotFound)
 }
 
 // The one-line verbs.

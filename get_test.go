@@ -138,6 +138,38 @@ func TestAReadFromTheCacheOnlyDoesNoInputOrOutput(t *testing.T) {
 	require.NoError(t, db.Close())
 }
 
+func TestKeyMayExistIsFalseForWhatIsCertainlyNotThereAndReadsNoFile(t *testing.T) {
+	fs := &reading{FS: vfs.NewMem()}
+	o := &Options{FS: fs}
+	o.Table.FilterPolicy = filter.Bloom(10)
+	db := layered(t, o)
+	require.NoError(t, db.Close())
+	db = must(Open("db", o)) // with nothing in the cache
+	mustPut(t, db.DefaultColumnFamily(), "in memory", "", nil)
+	require.NoError(t, db.Delete([]byte("k001"), nil))
+	fs.do = func(name string) { t.Errorf("%s is read", name) }
+	absent := 0
+	for i := range 100 {
+		if !db.KeyMayExist(fmt.Appendf(nil, "k%03d-", i), nil) {
+			absent++
+		}
+	}
+	require.Greater(t, absent, 90, "the filters say so")
+	for i := range 90 {
+		require.Equal(t, i != 1, db.KeyMayExist(fmt.Appendf(nil, "k%03d", i), nil), "key %d", i)
+	}
+	require.True(t, db.KeyMayExist([]byte("in memory"), nil))
+	require.False(t, db.KeyMayExist([]byte("in memorx"), nil), "no table's range has it")
+	s := db.NewSnapshot()
+	require.NoError(t, db.Delete([]byte("in memory"), nil))
+	require.False(t, db.KeyMayExist([]byte("in memory"), nil))
+	require.True(t, db.KeyMayExist([]byte("in memory"), &ReadOptions{Snapshot: s}))
+	s.Release()
+	fs.do = nil
+	require.NoError(t, db.Close())
+	require.True(t, db.KeyMayExist([]byte("in memory"), nil), "it cannot tell any more")
+}
+
 // Bug bank 16 (facebook/rocksdb H:1424): flushes, writes and snapshots race, and every snapshot reads the same twice.
 func TestBugBank016SnapshotsReadTheSameTwice(t *testing.T) {
 	db := openMem(t, vfs.NewMem())
