@@ -159,7 +159,7 @@ func TestAnIndexedBatchMergesIntoTheDatabasesValue(t *testing.T) {
 
 // Random batches over random databases, with snapshots, bounds, save points and writes beside, read in every way. Bug bank
 // 43 is among it: a snapshot, Put and Delete mixed, Next to the end.
-func TestAnIndexedBatchShowsItsWritesOverTheDatabases(t *testing.T) {
+func TestBugBank043AnIndexedBatchShowsItsWritesOverTheDatabases(t *testing.T) {
 	for _, cmp := range []*Comparator{BytewiseComparator, ReverseBytewiseComparator} {
 		for seed := range uint64(12) {
 			rng := rand.New(rand.NewPCG(seed, 7))

@@ -18,6 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/ashlardb/ashlar/filter"
+	"github.com/ashlardb/ashlar/internal/fname"
 	"github.com/ashlardb/ashlar/vfs"
 )
 
@@ -390,6 +391,71 @@ func TestRocksDBSeesFiltersEverywhereButAtTheBottom(t *testing.T) {
 		fill()
 		with, without = tables()
 		require.True(t, with == 1 && without == 1, name)
+		mustClose(t, db)
+	}
+}
+
+// The option is changed while the database is open, for every kind of filter, and RocksDB's tool is asked after each step
+// which tables have one: new ones follow at once, old ones as they are rewritten.
+func TestEveryKindOfFilterFollowsItsOptionAtOnce(t *testing.T) {
+	if !needTools(t) {
+		return
+	}
+	ctx := context.Background()
+	for name, set := range prefixOptions() {
+		o := &Options{}
+		o.PrefixExtractor, o.DisableAutoCompactions = FixedPrefixTransform(3), true
+		set(o)
+		if o.Table.FilterPolicy == nil {
+			continue
+		}
+		db := mustOpen(t, filepath.Join(t.TempDir(), "db"), o)
+		cf := db.DefaultColumnFamily()
+		fill := func(from string) {
+			for i := range 300 {
+				mustPut(t, cf, fmt.Sprintf("%s%02d/%d", from, i%100, i), strings.Repeat("v", 50), nil)
+			}
+			require.NoError(t, db.Flush(ctx, nil))
+		}
+		force := func() {
+			require.NoError(t, db.CompactRange(ctx, nil, nil, &CompactRangeOptions{ForceBottommost: true}))
+		}
+		turn := func(on string) { require.NoError(t, db.SetOptions(map[string]string{"optimize_filters_for_hits": on})) }
+		// tables is a letter for each, from the top: F with a filter, and a dot without.
+		tables := func() (all string) {
+			sv := cf.tree.Acquire()
+			defer sv.Release()
+			for _, f := range sv.Version().All() {
+				out := tool(t, "sst_dump", "--file="+db.path(fname.Table, f.Num), "--command=check", "--show_properties")
+				m := filterSize.FindStringSubmatch(out)
+				require.NotNil(t, m, out)
+				if m[1] == "0" {
+					all += "."
+				} else {
+					all += "F"
+				}
+			}
+			require.Len(t, valueOf(t, cf, "a00/0"), 50)
+			require.Empty(t, valueOf(t, cf, "a00/1"))
+			return all
+		}
+		fill("a")
+		force()
+		require.Equal(t, "F", tables(), name)
+		turn("true")
+		require.Equal(t, "F", tables(), "%s: an old table keeps its own", name)
+		fill("b")
+		require.Equal(t, "FF", tables(), "%s: a flush makes one", name)
+		require.NoError(t, db.CompactRange(ctx, []byte("b"), nil, nil))
+		require.Equal(t, "F.", tables(), "%s: a new table at the bottom has none", name)
+		force()
+		require.Equal(t, ".", strings.ReplaceAll(tables(), "..", "."), name)
+		turn("false")
+		fill("c")
+		require.NoError(t, db.CompactRange(ctx, []byte("c"), nil, nil))
+		require.Equal(t, ".F", strings.ReplaceAll(tables(), "..", "."), name)
+		force()
+		require.NotContains(t, tables(), ".", name)
 		mustClose(t, db)
 	}
 }

@@ -219,7 +219,7 @@ func TestCompressedRecordsAreRead(t *testing.T) {
 
 // Bug bank 89, facebook/rocksdb#15007: in a log that is compressed and recycled, a record of several fragments ends so
 // close before its block's end that zeros follow; the next has a checksum of its own.
-func TestCompressedRecordsBehindThePaddingOfARecycledLogAreRead(t *testing.T) {
+func TestBugBank089CompressedRecordsBehindThePaddingOfARecycledLogAreRead(t *testing.T) {
 	e, err := zstd.NewWriter(nil)
 	require.NoError(t, err)
 	noise := make([]byte, 2*BlockSize)

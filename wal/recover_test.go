@@ -489,7 +489,7 @@ func TestALogThatNamesALaterOneIsDamage(t *testing.T) {
 
 // RocksDB's logs do not name their predecessors: the sequence number that is due is the only proof. Bug bank 88,
 // facebook/rocksdb#12918: the rest of an earlier life in a recycled log hides no hole before the next log.
-func TestLogsOfRocksDBContinueBySequence(t *testing.T) {
+func TestBugBank088LogsOfRocksDBContinueBySequence(t *testing.T) {
 	empty := func(seq kv.Seq) []byte { b := batch.Init(nil); batch.SetHeader(b, seq, 0); return b }
 	torn := write(t, put(1, 10), put(2, 10), put(3, 10))
 	torn = torn[:len(torn)-1]
