@@ -72,7 +72,7 @@ func requireClosed(t *testing.T, db *DB, cf *ColumnFamily, old *Snapshot) {
 		cf.Put(k, k, nil), cf.Put(k, k, Sync), cf.Delete(k, nil), cf.SingleDelete(k, nil),
 		db.Write(&b, nil), db.WriteContext(ctx, &b, nil), db.Flush(ctx, nil), db.Flush(ctx, nil, cf),
 		cf.CompactRange(ctx, nil, nil, nil), db.WaitForCompact(ctx), db.SyncWAL(ctx), db.FlushWAL(true), db.FlushWAL(false),
-		db.DropColumnFamily(cf), db.Resume(ctx), db.VerifyChecksum(ctx), cf.Prefix([]byte("k"), nil).Error(),
+		db.DropColumnFamily(cf), db.Resume(ctx), db.VerifyChecksum(ctx), db.ResetStats(), cf.Prefix([]byte("k"), nil).Error(),
 		cf.Range(nil, nil, nil).Error(), db.Close(),
 	} {
 		require.ErrorIs(t, err, ErrClosed, "call %d", i)

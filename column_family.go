@@ -33,6 +33,8 @@ type ColumnFamily struct {
 	live    atomic.Pointer[liveOptions]
 	dropped atomic.Bool
 
+	statsBase atomic.Pointer[FamilyMetrics] // at the last ResetStats
+
 	// mem is the tree's memtable that takes writes. Owned by the write leader, who alone changes it (with db.mu held).
 	mem     *lsm.Mem
 	hint    memtable.Hint // of inserts that the leader does

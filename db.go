@@ -61,6 +61,7 @@ type DB struct {
 	maxTotalWAL   atomic.Uint64                   // stored under mu
 	superversions atomic.Int64                    // not yet freed
 	underWay      atomic.Int64                    // memtable bytes of groups that are logged and not published, if writes are pipelined
+	statsBase     atomic.Pointer[Metrics]         // at the last ResetStats
 	counters      counters
 	counts        stats.Set         // what is nobody's family
 	hist          *stats.Histograms // of Options.Statistics; constant after Open, nil measures nothing

@@ -312,7 +312,7 @@ func init() {
 			return flag(stallKind(c.db.stalled.Load()) == stallStop)
 		}),
 		"rocksdb.actual-delayed-write-rate": num(func(c *ColumnFamily, _ *FamilyMetrics) uint64 { return c.db.actualDelayedWriteRate() }),
-		"rocksdb.cf-write-stall-stats":      func(_ *ColumnFamily, f *FamilyMetrics) string { return f.WriteStalls.String() },
+		"rocksdb.cf-write-stall-stats":      func(c *ColumnFamily, f *FamilyMetrics) string { return c.sinceReset(f).WriteStalls.String() },
 		"rocksdb.db-write-stall-stats":      func(*ColumnFamily, *FamilyMetrics) string { return dbWriteStallStats },
 		"rocksdb.background-errors": num(func(c *ColumnFamily, _ *FamilyMetrics) uint64 {
 			return flag(c.db.bgError.Load() != nil)
@@ -356,6 +356,7 @@ func (c *ColumnFamily) statsText(f *FamilyMetrics) string { return c.familyStats
 // familyStats is the property rocksdb.cfstats: the levels of the family.
 func (c *ColumnFamily) familyStats(f *FamilyMetrics) string {
 	var b strings.Builder
+	f = c.sinceReset(f)
 	fmt.Fprintf(&b, "\n** Compaction Stats [%s] **\nLevel    Files   Size       Score     Gets found  searched  by filter not\n", c.name)
 	files, size := 0, uint64(0)
 	for n, l := range f.Levels {
@@ -375,7 +376,7 @@ func (c *ColumnFamily) familyStats(f *FamilyMetrics) string {
 // dbStats is the property rocksdb.dbstats.
 func (d *DB) dbStats() string {
 	var b strings.Builder
-	m := d.Metrics()
+	m := d.sinceReset(d.Metrics())
 	fmt.Fprintf(&b, "\n** DB Stats **\n")
 	fmt.Fprintf(&b, "Writes: %d, keys: %d, groups: %d; WAL: %d bytes, %d syncs, %d bytes live\n",
 		m.Writes, m.KeysWritten, m.WriteGroups, m.WALBytes, m.WALSyncs, m.WALSize)

@@ -300,6 +300,43 @@ func TestEveryPropertyAnswers(t *testing.T) {
 	require.NoError(t, db.Close())
 }
 
+// What is counted is not what the reset is about, but what the texts show of it.
+func TestResetStatsHasTheTextsCountFromZeroAndNothingElse(t *testing.T) {
+	s := NewStatistics()
+	db := counted(t, func(o *Options) { o.Statistics = s })
+	read := func() {
+		for i := range 3000 {
+			require.Equal(t, "value", valueOf(t, db.DefaultColumnFamily(), fmt.Sprintf("k%04d", i)))
+		}
+	}
+	texts := func() string {
+		var b strings.Builder
+		for _, name := range []string{"rocksdb.stats", "rocksdb.cfstats", "rocksdb.dbstats", "rocksdb.cf-write-stall-stats"} {
+			v, ok := db.Property(name)
+			require.True(t, ok)
+			b.WriteString(v)
+		}
+		return b.String()
+	}
+	read()
+	before, written := texts(), db.Metrics().KeysWritten
+	require.NoError(t, db.ResetStats())
+	reset := texts()
+	require.NotContains(t, reset, "keys: 3000")
+	require.Contains(t, reset, "Writes: 0, keys: 0, groups: 0; WAL: 0 bytes, 0 syncs,")
+	require.Contains(t, reset, "Flushes: 0, 0 bytes; compactions: 0, 0 bytes read, 0 bytes written")
+	require.Equal(t, written, db.Metrics().KeysWritten)
+	read()
+	level6 := regexp.MustCompile(`(?m)^  L6 .*$`)
+	require.Equal(t, level6.FindString(before), level6.FindString(texts()), "the same reads are counted again")
+	require.NotEqual(t, level6.FindString(before), level6.FindString(reset))
+	n, _ := s.Ticker("rocksdb.number.keys.written")
+	require.Equal(t, written, n)
+	require.NoError(t, db.ResetStats())
+	require.NoError(t, db.Close())
+	require.ErrorIs(t, db.ResetStats(), ErrClosed)
+}
+
 // parsePrometheus is a strict reader of the text format: every metric has its HELP and TYPE in front of it, comes once,
 // and its samples are well formed and differ in their labels.
 func parsePrometheus(text string) (samples map[string]float64, kinds map[string]string, err error) {

@@ -129,6 +129,15 @@ func TestActionsPrintWhatDbBenchPrints(t *testing.T) {
 	require.Contains(t, stdout, "\nrocksdb.num-immutable-mem-table: 0\n")
 }
 
+func TestResetStatsHasStatsCountFromZero(t *testing.T) {
+	stdout, _ := play(t, vfs.NewMem(), "--benchmarks=fillseq,flush,stats,resetstats,stats,overwrite,stats", "--num=100", "--db=db")
+	var counts []string
+	for _, m := range regexp.MustCompile(`Writes: (\d+), .*\nFlushes: (\d+)`).FindAllStringSubmatch(stdout, -1) {
+		counts = append(counts, m[1]+" "+m[2])
+	}
+	require.Equal(t, []string{"100 1", "0 0", "100 0"}, counts)
+}
+
 func TestHeaderIsDbBenchs(t *testing.T) {
 	stdout, stderr := play(t, vfs.NewMem(), "--benchmarks=newiterator", "--num=2000", "--db=db", "--seed=1", "--reads=1")
 	header, _, _ := strings.Cut(stdout, "NOTE:")
@@ -189,7 +198,7 @@ func TestTasksAreParsed(t *testing.T) {
 	}
 	for item, want := range map[string]string{
 		"nosuch":       "unknown benchmark 'nosuch'",
-		"resetstats":   "benchmark 'resetstats' is not supported: the database's counters only grow",
+		"backup":       "benchmark 'backup' is not supported: there are no backups",
 		"fillseq[X3":   "benchmark 'fillseq[X3': ']' is missing",
 		"fillseq[]":    "benchmark 'fillseq[]': '' is neither X and a number of repeats nor W and one of warm-ups",
 		"fillseq[X0]":  "benchmark 'fillseq[X0]': 'X0' is neither X and a number of repeats nor W and one of warm-ups",
