@@ -3,35 +3,19 @@
 package ashlar
 
 import (
-	"context"
 	"fmt"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/ashlardb/ashlar/filter"
 	"github.com/ashlardb/ashlar/vfs"
 )
 
-// allocs opens a database with keys in tables of two levels and in the memtable.
+// allocs is counted, with all its blocks in the cache.
 func allocs(t *testing.T) *DB {
 	t.Helper()
-	o := &Options{FS: vfs.NewMem()}
-	o.DisableAutoCompactions = true
-	o.Table.FilterPolicy = filter.Bloom(10)
-	db, err := Open("db", o)
-	require.NoError(t, err)
-	ctx := context.Background()
-	for i := range 3000 {
-		mustPut(t, db.DefaultColumnFamily(), fmt.Sprintf("k%04d", i), "value", nil)
-		switch i {
-		case 999:
-			require.NoError(t, db.CompactRange(ctx, nil, nil, nil))
-		case 1999:
-			require.NoError(t, db.Flush(ctx, nil))
-		}
-	}
+	db := counted(t, nil)
 	it := db.NewIterator(nil)
 	require.Len(t, shown(it, false), 3000)
 	require.NoError(t, it.Close())

@@ -1,19 +1,14 @@
 package ashlar
 
 import (
-	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"io/fs"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"testing"
-	"testing/synctest"
 
 	"github.com/stretchr/testify/require"
 
@@ -22,8 +17,8 @@ import (
 	"github.com/ashlardb/ashlar/vfs/faultfs"
 )
 
-// Public reports about other engines, about families, logs, recovery, full disks, stalls and locks, tried here. The
-// number is that of our list of them; the first line of each says whose report it is.
+// Scenarios of other engines' bug reports: damaged and missing logs, and recoveries that crash. The number is that of our
+// list; the first line of each says whose report it is.
 
 // crashesOf returns what power cuts may leave at every sync of do, three for each: the least, and two by chance.
 func crashesOf(t *testing.T, m *vfs.Mem, do func()) (left []*vfs.Mem) {
@@ -95,13 +90,7 @@ func TestBugBank070AFamilyPastADamagedLogIsNotAheadOfIt(t *testing.T) {
 // facebook/rocksdb#8207: a family made while a flush runs is empty, and so not ahead of anything.
 func TestBugBank071AFamilyMadeDuringAFlushIsNoFalseAlarm(t *testing.T) {
 	m := vfs.NewMem()
-	fsys := faultfs.Wrap(m)
-	hold := make(chan bool)
-	fsys.OnCall = func(c faultfs.Call) {
-		if c.Op == faultfs.Create && strings.HasSuffix(c.Name, ".sst") {
-			<-hold
-		}
-	}
+	fsys, hold := holdingTables(m)
 	db := openMem(t, fsys)
 	mustPut(t, db.family, "a", "1", nil)
 	mustPut(t, db.family, "b", "2", nil)
@@ -119,179 +108,6 @@ func TestBugBank071AFamilyMadeDuringAFlushIsNoFalseAlarm(t *testing.T) {
 	require.True(t, ok)
 	require.Empty(t, keysOf(t, family))
 	require.NoError(t, db.Close())
-}
-
-// facebook/rocksdb#11719: the log still has records of a family that was dropped.
-func TestBugBank074LogRecordsOfADroppedFamilyAreSkipped(t *testing.T) {
-	for _, more := range []bool{false, true} {
-		for _, mode := range []WALRecoveryMode{PointInTimeRecovery, AbsoluteConsistency} {
-			m := vfs.NewMem()
-			db := openMem(t, m)
-			family, err := db.CreateColumnFamily("gone", nil)
-			require.NoError(t, err)
-			b := db.NewBatch()
-			require.NoError(t, b.Put(family, []byte("k"), []byte("v")))
-			require.NoError(t, b.Put(nil, []byte("both"), []byte("v")))
-			require.NoError(t, db.Write(b, nil))
-			require.NoError(t, db.DropColumnFamily(family))
-			want := "both"
-			if more {
-				mustPut(t, db.family, "more", "v", nil)
-				want = "both more"
-			}
-			require.NoError(t, db.Close())
-			o := memOptions(m)
-			o.WALRecoveryMode = mode
-			db, err = Open("db", o)
-			require.NoError(t, err)
-			require.Equal(t, want, keysOf(t, db.family))
-			_, ok := db.ColumnFamily("gone")
-			require.False(t, ok)
-			mustPut(t, db.family, "after", "v", nil)
-			require.NoError(t, db.Close())
-		}
-	}
-}
-
-// facebook/rocksdb#1295, and fjall-rs/fjall#241: a family dropped and made again under its name is a new one.
-func TestBugBank076And085AFamilyMadeAgainHasNothingOfTheOldOne(t *testing.T) {
-	for _, flushed := range []bool{false, true} {
-		m := vfs.NewMem()
-		db := openMem(t, m)
-		old, err := db.CreateColumnFamily("x", nil)
-		require.NoError(t, err)
-		mustPut(t, old, "old", "1", Sync)
-		mustPut(t, old, "both", "1", Sync)
-		if flushed {
-			require.NoError(t, db.Flush(context.Background(), nil))
-		}
-		require.NoError(t, db.DropColumnFamily(old))
-		again, err := db.CreateColumnFamily("x", nil)
-		require.NoError(t, err)
-		require.NotEqual(t, old.ID(), again.ID())
-		empty := m.Crash(nil)
-		mustPut(t, again, "both", "2", Sync)
-		for _, c := range []struct {
-			m    *vfs.Mem
-			want map[string]string
-		}{
-			{empty, map[string]string{}},
-			{m.Crash(nil), map[string]string{"both": "2"}},
-			{m.Clone(), map[string]string{"both": "2"}},
-		} {
-			db := openMem(t, c.m)
-			x, ok := db.ColumnFamily("x")
-			require.True(t, ok)
-			require.Equal(t, c.want, must(contentOf(x)))
-			require.NoError(t, db.Close())
-		}
-		require.ErrorIs(t, old.Put([]byte("k"), nil, nil), ErrColumnFamilyDropped)
-		require.NoError(t, db.Close())
-	}
-}
-
-// facebook/rocksdb#4280: what a dropped family held is given back at once, tables, logs and memory.
-func TestBugBank077ADroppedFamilyGivesBackWhatItHeld(t *testing.T) {
-	m := vfs.NewMem()
-	db := openMem(t, m)
-	x, err := db.CreateColumnFamily("x", nil)
-	require.NoError(t, err)
-	for i := range 300 {
-		mustPut(t, x, fmt.Sprint(i), strings.Repeat("v", 2000), nil)
-	}
-	mustPut(t, x, "in the memtable", "v", nil)
-	it := x.NewIterator(nil)
-	require.True(t, it.SeekToFirst())
-	require.NoError(t, db.DropColumnFamily(x))
-	atRest(db)
-	require.NotEmpty(t, namesOf(t, m, fname.Table), "an iterator still reads them")
-	n := 1
-	for it.Next() {
-		n++
-	}
-	require.NoError(t, it.Close())
-	require.Equal(t, 301, n)
-	atRest(db)
-	require.Empty(t, namesOf(t, m, fname.Table))
-	require.Len(t, namesOf(t, m, fname.Log), 1)
-	require.EqualValues(t, 1, db.superversions.Load(), "the default family's")
-	require.NoError(t, db.Close())
-}
-
-// facebook/rocksdb#10138, walrus#2265.
-func TestBugBank079TheDefaultFamilyStaysAndAllFamiliesOpen(t *testing.T) {
-	m := vfs.NewMem()
-	db := openMem(t, m)
-	require.ErrorIs(t, db.DropColumnFamily(db.DefaultColumnFamily()), ErrInvalidArgument)
-	x, err := db.CreateColumnFamily("x", nil)
-	require.NoError(t, err)
-	mustPut(t, x, "k", "v", nil)
-	require.NoError(t, db.Close())
-	db, err = Open("db", &Options{FS: m})
-	require.NoError(t, err)
-	x, ok := db.ColumnFamily("x")
-	require.True(t, ok)
-	require.Equal(t, "v", valueOf(t, x, "k"))
-	require.Equal(t, db.Options(), x.Options())
-	require.NoError(t, db.Close())
-	require.Equal(t, []string{"default", "x"}, must(ListColumnFamilies("db", &Options{FS: m})))
-}
-
-// rust-rocksdb#430: another order than the one that the family was made with is refused, and nothing is touched.
-func TestBugBank080AnotherComparatorIsRefused(t *testing.T) {
-	byLength := *BytewiseComparator
-	byLength.Name = "test.ByLength"
-	byLength.Compare = func(a, b []byte) int {
-		return cmp.Or(cmp.Compare(len(a), len(b)), strings.Compare(string(a), string(b)))
-	}
-	byLength.Separator = func(dst, a, b []byte) []byte { return append(dst, a...) }
-	byLength.Successor = func(dst, a []byte) []byte { return append(dst, a...) }
-	orders := []*Comparator{&byLength, BytewiseComparator}
-	for i, made := range orders {
-		other := orders[1-i]
-		for _, name := range []string{"x", DefaultColumnFamilyName} {
-			m := vfs.NewMem()
-			o := memOptions(m)
-			if name == DefaultColumnFamilyName {
-				o.Comparator = made
-			}
-			db, err := Open("db", o)
-			require.NoError(t, err)
-			if name == "x" {
-				_, err = db.CreateColumnFamily("x", &ColumnFamilyOptions{Comparator: made})
-				require.NoError(t, err)
-			}
-			x, _ := db.ColumnFamily(name)
-			mustPut(t, x, "bb", "1", nil)
-			mustPut(t, x, "a", "2", nil)
-			require.NoError(t, db.Flush(context.Background(), nil))
-			require.NoError(t, db.Close())
-
-			before := dataFiles(t, m)
-			o = memOptions(m)
-			o.ColumnFamilies = map[string]*ColumnFamilyOptions{name: {Comparator: other}}
-			if name == DefaultColumnFamilyName {
-				o.ColumnFamilies, o.Comparator = nil, other
-			}
-			_, err = Open("db", o)
-			require.ErrorIs(t, err, ErrInvalidArgument)
-			require.ErrorContains(t, err, made.Name)
-			require.ErrorContains(t, err, other.Name)
-			require.Equal(t, before, dataFiles(t, m))
-
-			o = memOptions(m)
-			o.ColumnFamilies = map[string]*ColumnFamilyOptions{name: {Comparator: made}}
-			if name == DefaultColumnFamilyName {
-				o.ColumnFamilies, o.Comparator = nil, made
-			}
-			db, err = Open("db", o)
-			require.NoError(t, err)
-			x, _ = db.ColumnFamily(name)
-			require.Len(t, must(contentOf(x)), 2)
-			checkClean(t, db)
-			require.NoError(t, db.Close())
-		}
-	}
 }
 
 // cockroachdb/cockroach#68319: an Open that made its log and then failed leaves two logs, the older with a torn tail.
@@ -362,13 +178,7 @@ func TestBugBank091WhatWasNotSyncedMayBeMissing(t *testing.T) {
 // facebook/rocksdb#12467: the newer log came to the disk and the older one's tail did not.
 func TestBugBank092ALostTailOfAnEarlierLogIsTheEnd(t *testing.T) {
 	m := vfs.NewMem()
-	fsys := faultfs.Wrap(m)
-	hold := make(chan bool)
-	fsys.OnCall = func(c faultfs.Call) {
-		if c.Op == faultfs.Create && strings.HasSuffix(c.Name, ".sst") {
-			<-hold
-		}
-	}
+	fsys, hold := holdingTables(m)
 	db := openMem(t, fsys)
 	mustPut(t, db.family, "1", "", Sync)
 	mustPut(t, db.family, "2", "", nil)
@@ -414,13 +224,7 @@ func TestBugBank097CrashesWhileCurrentChanges(t *testing.T) {
 // fjall-rs/fjall#257: more memtables' worth of logs than there may be memtables.
 func TestBugBank101ManyRecoveredMemtablesDoNotStall(t *testing.T) {
 	m := vfs.NewMem()
-	fsys := faultfs.Wrap(m)
-	hold := make(chan bool)
-	fsys.OnCall = func(c faultfs.Call) {
-		if c.Op == faultfs.Create && strings.HasSuffix(c.Name, ".sst") {
-			<-hold
-		}
-	}
+	fsys, hold := holdingTables(m)
 	o := memOptions(fsys)
 	o.MaxWriteBufferNumber = 10
 	db, err := Open("db", o)
@@ -489,149 +293,6 @@ func TestBugBank113ACopyOpenedWithItsOptionsFileLeavesTheOriginalAlone(t *testin
 	mustPut(t, db.family, "k3", "v", Sync)
 	require.NoError(t, db.Close())
 	require.Equal(t, before, list(from))
-}
-
-// facebook/rocksdb#10257, #11764: writes stop for level 0 although nothing compacts it yet.
-func TestBugBank133AStallStartsTheCompactionThatEndsIt(t *testing.T) {
-	m := vfs.NewMem()
-	o := memOptions(m)
-	o.Level0FileNumCompactionTrigger, o.Level0SlowdownWritesTrigger, o.Level0StopWritesTrigger = 2, 2, 2
-	o.MaxWriteBufferNumber = 2
-	db, err := Open("db", o)
-	require.NoError(t, err)
-	for i := range 20 {
-		mustPut(t, db.family, fmt.Sprint(i), strings.Repeat("v", 100), nil)
-		require.NoError(t, db.Flush(context.Background(), nil))
-	}
-	require.NoError(t, db.WaitForCompact(context.Background()))
-	require.NoError(t, db.Close())
-}
-
-// facebook/rocksdb H:2245, #4475, #6322, #7508: writers who will not wait, among writers who do.
-func TestBugBank134WritersWhoWillNotWaitLeaveAStall(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		fsys := faultfs.Wrap(vfs.NewMem())
-		hold := make(chan bool)
-		fsys.OnCall = func(c faultfs.Call) {
-			if c.Op == faultfs.Create && strings.HasSuffix(c.Name, ".sst") {
-				<-hold
-			}
-		}
-		db := openMem(t, fsys)
-		var wg sync.WaitGroup
-		var mu sync.Mutex
-		var waited []error
-		wg.Go(func() {
-			_, err := fill(db, 300)
-			mu.Lock()
-			defer mu.Unlock()
-			waited = append(waited, err)
-		})
-		synctest.Wait() // it waits for its flush
-		refused := 0
-		for i := range 30 {
-			wg.Go(func() {
-				quick := i%3 == 0
-				err := db.Put(fmt.Appendf(nil, "k%02d", i), nil, &WriteOptions{NoSlowdown: quick})
-				mu.Lock()
-				defer mu.Unlock()
-				switch {
-				case quick && errors.Is(err, ErrIncomplete):
-					refused++
-				case quick:
-					waited = append(waited, fmt.Errorf("%d was not refused: %w", i, err))
-				default:
-					waited = append(waited, err)
-				}
-			})
-		}
-		synctest.Wait()
-		mu.Lock()
-		require.Equal(t, 10, refused, "at once")
-		require.Empty(t, waited)
-		mu.Unlock()
-		close(hold)
-		wg.Wait()
-		require.Len(t, waited, 21)
-		require.NoError(t, errors.Join(waited...))
-		require.NoError(t, db.Put([]byte("quick"), nil, &WriteOptions{NoSlowdown: true}))
-		require.Len(t, must(contentOf(db.family)), 300+20+1)
-		require.NoError(t, db.Close())
-	})
-}
-
-// facebook/rocksdb H:210, H:634: Close does not wait for manual compactions that wait for others.
-func TestBugBank145CloseEndsManualCompactions(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		fsys := faultfs.Wrap(vfs.NewMem())
-		hold := make(chan bool)
-		var holding atomic.Bool
-		fsys.OnCall = func(c faultfs.Call) {
-			if holding.Load() && c.Op == faultfs.Create && strings.HasSuffix(c.Name, ".sst") {
-				<-hold
-			}
-		}
-		o := memOptions(fsys)
-		o.DisableAutoCompactions = true
-		db, err := Open("db", o)
-		require.NoError(t, err)
-		for range 3 {
-			_, err := fill(db, 50)
-			require.NoError(t, err)
-			require.NoError(t, db.Flush(context.Background(), nil))
-		}
-		holding.Store(true)
-		errs := make(chan error, 4)
-		for range cap(errs) {
-			go func() {
-				errs <- db.CompactRange(context.Background(), nil, nil, &CompactRangeOptions{ForceBottommost: true})
-			}()
-		}
-		synctest.Wait() // one runs, the others wait for it
-		closed := make(chan error, 1)
-		go func() { closed <- db.Close() }()
-		synctest.Wait()
-		require.Len(t, errs, cap(errs)-1, "those that wait return at once")
-		close(hold)
-		require.NoError(t, <-closed)
-		done := 0
-		for range cap(errs) {
-			switch err := <-errs; {
-			case err == nil:
-				done++ // its last job was running
-			case !errors.Is(err, context.Canceled):
-				require.ErrorIs(t, err, ErrClosed)
-			}
-		}
-		require.LessOrEqual(t, done, 1)
-		db = openMem(t, fsys)
-		requireFilled(t, db, 50)
-		checkClean(t, db)
-		require.NoError(t, db.Close())
-	})
-}
-
-// facebook/rocksdb H:668: a read that must not read files says so, and does not say that there is no such key.
-func TestBugBank149AReadThatMayNotReadFilesIsIncomplete(t *testing.T) {
-	m := vfs.NewMem()
-	db := openMem(t, m)
-	mustPut(t, db.family, "k", "v", nil)
-	require.NoError(t, db.Flush(context.Background(), nil))
-	require.NoError(t, db.Close())
-	db = openMem(t, m)
-	cached := &ReadOptions{ReadTier: BlockCacheTier}
-	v, err := db.Get([]byte("k"), cached)
-	require.ErrorIs(t, err, ErrIncomplete)
-	require.Nil(t, v)
-	require.Equal(t, "v", valueOf(t, db.family, "k"))
-	v, err = db.Get([]byte("k"), cached)
-	require.NoError(t, err)
-	require.Equal(t, "v", string(v))
-	mustPut(t, db.family, "m", "v", nil)
-	v, err = db.Get([]byte("m"), cached)
-	require.NoError(t, err)
-	require.Equal(t, "v", string(v))
-	require.NoError(t, db.Close())
 }
 
 // facebook/rocksdb#3145, #1903: a family that is hardly written to does not keep every log for ever, and a log goes only

@@ -147,13 +147,7 @@ func (l *crashLife) write(db *DB, rng *rand.Rand, w int) error {
 		case kind < 5 && w == 0:
 			err = db.CompactRange(context.Background(), nil, nil, &CompactRangeOptions{ForceBottommost: rng.IntN(2) == 0})
 		case kind < 7 && w == 0:
-			// A name that was used before is used again.
-			name := fmt.Sprint("family", rng.IntN(3))
-			if cf, ok := db.ColumnFamily(name); ok {
-				err = l.story.drop(db, cf)
-			} else {
-				err = l.story.create(db, name)
-			}
+			err = l.story.dropOrMake(db, rng)
 		case kind < 10:
 			err = l.story.syncWAL(db)
 		default:

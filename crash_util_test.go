@@ -18,6 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/ashlardb/ashlar/vfs"
+	"github.com/ashlardb/ashlar/vfs/faultfs"
 )
 
 // deed is one batch. In each family that it touches it also puts a marker of its own, so that what a crash has left says
@@ -182,6 +183,15 @@ func (c *chronicle) syncWAL(db *DB) error {
 		c.synced(since, false)
 	}
 	return err
+}
+
+// dropOrMake drops one of three families, or makes it if it is not there: so names come again.
+func (c *chronicle) dropOrMake(db *DB, rng *rand.Rand) error {
+	name := fmt.Sprint("family", rng.IntN(3))
+	if cf, ok := db.ColumnFamily(name); ok {
+		return c.drop(db, cf)
+	}
+	return c.create(db, name)
 }
 
 func (c *chronicle) create(db *DB, name string) error {
@@ -417,6 +427,17 @@ func memOptions(fs vfs.FS) *Options {
 			MaxBytesForLevelMultiplier: 4, Level0FileNumCompactionTrigger: 2,
 		},
 	}
+}
+
+// holdingTables has everyone who makes a table wait until the channel is closed: flushes stay under way.
+func holdingTables(fs vfs.FS) (*faultfs.FS, chan bool) {
+	held, hold := faultfs.Wrap(fs), make(chan bool)
+	held.OnCall = func(c faultfs.Call) {
+		if c.Op == faultfs.Create && strings.HasSuffix(c.Name, ".sst") {
+			<-hold
+		}
+	}
+	return held, hold
 }
 
 func openMem(t testing.TB, fs vfs.FS) *DB {

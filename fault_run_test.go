@@ -375,12 +375,7 @@ func faultWriter(r *faultRun, db *DB, rng *rand.Rand, w int) error {
 		case kind < 5:
 			err = db.CompactRange(ctx, nil, nil, nil)
 		case kind < 8 && w == 0:
-			name := fmt.Sprint("family", rng.IntN(3))
-			if cf, ok := db.ColumnFamily(name); ok {
-				err = r.story.drop(db, cf)
-			} else {
-				err = r.story.create(db, name)
-			}
+			err = r.story.dropOrMake(db, rng)
 		case kind < 12:
 			err = r.story.syncWAL(db)
 		default:

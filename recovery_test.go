@@ -26,13 +26,7 @@ import (
 func twoLogs(t *testing.T) (m *vfs.Mem, logs [2]string, ends [2][]int) {
 	t.Helper()
 	m = vfs.NewMem()
-	fsys := faultfs.Wrap(m)
-	hold := make(chan bool)
-	fsys.OnCall = func(c faultfs.Call) {
-		if c.Op == faultfs.Create && strings.HasSuffix(c.Name, ".sst") {
-			<-hold
-		}
-	}
+	fsys, hold := holdingTables(m)
 	db := openMem(t, fsys)
 	other, err := db.CreateColumnFamily("other", nil)
 	require.NoError(t, err)
