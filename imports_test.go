@@ -32,7 +32,7 @@ var floors = map[string]int{
 	// A tree, and what keeps it in shape: siblings.
 	"lsm": 6, "compaction": 6,
 	// The conductor, and its users.
-	".": 7, "txn": 8, "raftapply": 8, "raftapply/kvsm": 9, "cmd/dbbench": 10,
+	".": 7, "txn": 8, "raftapply": 8, "raftapply/kvsm": 9, "cmd/dbbench": 10, "cmd/hitsbench": 10,
 	// It runs dbbench, as a program.
 	"cmd/wakebench": 1,
 	// A model, which runs the queue beside it, and its command.
