@@ -18,7 +18,9 @@ import (
 // Config has raft's settings, under raft's names. A zero field is the default that stands beside it. The replica's id, its
 // storage, AsyncStorageWrites, StepDownOnRemoval and DisableProposalForwarding are not in it: they are set.
 type Config struct {
-	ElectionTick             int    // 10
+	// ElectionTick is 10. With Options.TickInterval it should be several times what a synced write takes on a busy machine:
+	// an election in which voters take longer to write their vote begins again.
+	ElectionTick             int
 	HeartbeatTick            int    // 1
 	MaxSizePerMsg            uint64 // 1 MiB
 	MaxCommittedSizePerReady uint64 // 16 MiB: how much may wait to be applied; below raftapply's MaxPendingBytes
@@ -195,8 +197,8 @@ func (g *Group) Status() Status {
 	var s Status
 	known := make(chan struct{})
 	g.postOr(func() {
+		defer close(known) // also if raft panics
 		s.Status, s.ConfState = g.raft.Status(), g.conf
-		close(known)
 	}, func() {
 		s.ID = g.replica
 		close(known)

@@ -16,6 +16,19 @@ type follower struct {
 	live  bool
 }
 
+// known is what a leader goes by. A replica to which a snapshot is under way, or that has it and installs it, needs what
+// follows the snapshot, and has told of nothing newer than before: were the log cut by that, the replica would need one
+// snapshot after another as long as the group is written to.
+func known(p tracker.Progress) follower {
+	switch p.State {
+	case tracker.StateSnapshot:
+		return follower{p.PendingSnapshot, p.RecentActive}
+	case tracker.StateProbe: // Next is behind the snapshot, or a guess that may only be too high
+		return follower{max(p.Match, p.Next-1), p.RecentActive}
+	}
+	return follower{p.Match, p.RecentActive}
+}
+
 // cutRule says up to which entry the log is to be deleted, 0 for not. It keeps as many as keep, and begins when there are
 // twice as many, so that it is done rarely. What a live follower has not got is kept, up to four times keep: then it gets a
 // snapshot.
@@ -41,11 +54,8 @@ func (g *Group) cutOld() {
 	var followers []follower
 	if status.RaftState == raft.StateLeader {
 		g.raft.WithProgress(func(id uint64, _ raft.ProgressType, p tracker.Progress) {
-			if p.State == tracker.StateSnapshot {
-				p.Match = p.PendingSnapshot // it has it when the snapshot is installed
-			}
 			if id != g.replica {
-				followers = append(followers, follower{p.Match, p.RecentActive})
+				followers = append(followers, known(p))
 			}
 		})
 	}
