@@ -342,6 +342,30 @@ func TestTheLogIsCutAndLivesOn(t *testing.T) {
 	})
 }
 
+// What a live follower lacks is kept, at whatever tick after the election the log is looked at: raft counts the living at
+// some of them, and then knows of none.
+func TestTheLogIsKeptForALiveFollowerAtEveryTick(t *testing.T) {
+	for ticks := range 10 {
+		synctest.Test(t, func(t *testing.T) {
+			c := newCluster(t, 3, func(c *cluster) { c.raft.LogEntries = 10 })
+			c.settle()
+			c.tick(ticks)
+			g := c.elect(1)
+			c.net.lose = func(p packet) bool { return p.m.GetTo() == 3 && p.m.GetType() == raftpb.MsgApp }
+			last := c.peers[3].group.Status().LastIndex
+			for range 30 {
+				c.do(g, "add k")
+			}
+			c.tick(20)
+			require.LessOrEqual(t, g.Status().FirstIndex, last+1, "elected at tick %d", ticks)
+			c.heal()
+			c.tick(20)
+			require.Zero(t, c.net.snaps)
+			c.requireEqual(1, 2, 3)
+		})
+	}
+}
+
 func TestWhatIsNotAppliedIsNotCut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t, 1)

@@ -106,6 +106,7 @@ type Group struct {
 	out      outgoing
 	in       incoming
 	ticks    int
+	heard    map[uint64]int // of a leader: the tick at which a replica was last heard of
 	err      error          // why the group ends
 	tasks    sync.WaitGroup // goroutines beside it, added to by it only
 }

@@ -102,7 +102,6 @@ func TestAReplicaIsTakenToBeWhereItsSnapshotIs(t *testing.T) {
 		{"a snapshot has come and is being installed", tracker.Progress{State: tracker.StateProbe, Match: 7, Next: 16}, 15},
 		{"nothing is known", tracker.Progress{State: tracker.StateProbe, Match: 0, Next: 1}, 0},
 	} {
-		c.p.RecentActive = true
-		require.Equal(t, follower{c.want, true}, known(c.p), c.what)
+		require.Equal(t, c.want, known(c.p), c.what)
 	}
 }

@@ -49,7 +49,7 @@ func (n *Node) StartGroup(c *GroupConfig) (*Group, error) {
 		logger:  n.logger.With("group", uint64(c.Group), "replica", c.Replica),
 		machine: &machine{group: c.Group, replica: c.Replica, user: c.StateMachine, family: n.family, conf: log.conf},
 		gone:    make(chan struct{}), done: make(chan struct{}), conf: log.conf,
-		asking: map[string]*question{}, asked: rand.Uint64(),
+		asking: map[string]*question{}, asked: rand.Uint64(), heard: map[uint64]int{},
 	}
 	g.ctx, g.cancel = context.WithCancel(context.Background())
 	g.inbox.more.L = &g.inbox.mu

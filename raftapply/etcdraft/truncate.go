@@ -13,20 +13,34 @@ import (
 // follower is what a leader knows of a replica.
 type follower struct {
 	match uint64 // it has the log up to here
-	live  bool
+	live  bool   // it was heard of within the time of an election
 }
 
-// known is what a leader goes by. A replica to which a snapshot is under way, or that has it and installs it, needs what
-// follows the snapshot, and has told of nothing newer than before: were the log cut by that, the replica would need one
-// snapshot after another as long as the group is written to.
-func known(p tracker.Progress) follower {
+// known is how far a leader takes a replica to be. One to which a snapshot is under way, or that has it and installs it,
+// needs what follows the snapshot, and has told of nothing newer than before: were the log cut by that, the replica would
+// need one snapshot after another as long as the group is written to.
+func known(p tracker.Progress) uint64 {
 	switch p.State {
 	case tracker.StateSnapshot:
-		return follower{p.PendingSnapshot, p.RecentActive}
+		return p.PendingSnapshot
 	case tracker.StateProbe: // Next is behind the snapshot, or a guess that may only be too high
-		return follower{max(p.Match, p.Next-1), p.RecentActive}
+		return max(p.Match, p.Next-1)
 	}
-	return follower{p.Match, p.RecentActive}
+	return p.Match
+}
+
+// hear notes which replicas a leader has heard of, before the clock moves: with every ElectionTick raft counts them, and
+// begins anew with none. Who asked raft just behind that would take all of them for dead.
+func (g *Group) hear() {
+	if g.raft.BasicStatus().RaftState != raft.StateLeader {
+		clear(g.heard)
+		return
+	}
+	g.raft.WithProgress(func(id uint64, _ raft.ProgressType, p tracker.Progress) {
+		if p.RecentActive {
+			g.heard[id] = g.ticks
+		}
+	})
 }
 
 // cutRule says up to which entry the log is to be deleted, 0 for not. It keeps as many as keep, and begins when there are
@@ -54,8 +68,8 @@ func (g *Group) cutOld() {
 	var followers []follower
 	if status.RaftState == raft.StateLeader {
 		g.raft.WithProgress(func(id uint64, _ raft.ProgressType, p tracker.Progress) {
-			if id != g.replica {
-				followers = append(followers, known(p))
+			if heard, ok := g.heard[id]; id != g.replica {
+				followers = append(followers, follower{known(p), ok && g.ticks-heard <= g.config.ElectionTick})
 			}
 		})
 	}
