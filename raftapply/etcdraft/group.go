@@ -33,9 +33,13 @@ type Config struct {
 	NoPreVote                 bool   // raft's PreVote is on otherwise
 	ReadOnlyOption            raft.ReadOnlyOption
 
-	// LogEntries is how many applied entries are kept in the log for replicas that are behind: 10000. When there are twice as
-	// many, the oldest are deleted. A replica that needs deleted ones gets a snapshot.
-	LogEntries uint64
+	// LogEntries and LogBytes are how much of what is applied is kept in the log for replicas that are behind: 10000 entries,
+	// and 64 MiB. When there is twice as much of either, the oldest are deleted. A replica that needs deleted ones gets a
+	// snapshot.
+	LogEntries, LogBytes uint64
+	// LogCacheBytes is how much of the log's end is kept in memory: 1 MiB. NoLogCache keeps none.
+	LogCacheBytes uint64
+	NoLogCache    bool
 }
 
 // Span is a part of a column family, [Begin, End).
@@ -302,6 +306,9 @@ func (c Config) withDefaults(mostPending raftapply.Size) (Config, error) {
 	or(&c.MaxCommittedSizePerReady, 16<<20)
 	or(&c.MaxUncommittedEntriesSize, 64<<20)
 	or(&c.LogEntries, 10000)
+	or(&c.LogBytes, 64<<20)
+	or(&c.LogCacheBytes, 1<<20)
+	c.LogEntries, c.LogBytes = min(c.LogEntries, 1<<60), min(c.LogBytes, 1<<60) // four times as much is still a number
 	var errs []error
 	if c.HeartbeatTick < 0 || c.ElectionTick <= c.HeartbeatTick {
 		errs = append(errs, invalid("ElectionTick is %d, HeartbeatTick %d: want more, and at least 1", c.ElectionTick, c.HeartbeatTick))

@@ -87,7 +87,7 @@ func TestTheLogIsCutRarelyAndNotBeforeLiveFollowersHaveIt(t *testing.T) {
 		{"one lags by too much", 100, 145, []follower{{104, true}}, 135},
 		{"the first of them all", 0, 20, nil, 10},
 	} {
-		require.Equal(t, c.want, cutRule(c.cut, c.applied, 10, c.followers), c.what)
+		require.Equal(t, c.want, cutRule(c.cut, c.applied, keepRule{10, 1 << 20}, &logSizes{step: 1}, c.followers), c.what)
 	}
 }
 

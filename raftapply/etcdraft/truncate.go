@@ -43,16 +43,22 @@ func (g *Group) hear() {
 	})
 }
 
-// cutRule says up to which entry the log is to be deleted, 0 for not. It keeps as many as keep, and begins when there are
-// twice as many, so that it is done rarely. What a live follower has not got is kept, up to four times keep: then it gets a
-// snapshot.
-func cutRule(cut, applied, keep uint64, followers []follower) uint64 {
-	if applied < cut+2*keep {
-		return 0
+// keepRule is how much of the log is kept.
+type keepRule struct{ entries, bytes uint64 }
+
+// cutRule says up to which entry the log is to be deleted, 0 for not. It keeps as much as keep says, and begins when there
+// is twice as much, of entries or of bytes, so that it is done rarely. What a live follower has not got is kept, up to four
+// times keep: then it gets a snapshot.
+func cutRule(cut, applied uint64, keep keepRule, sizes *logSizes, followers []follower) uint64 {
+	to := uint64(0)
+	if applied >= cut+2*keep.entries {
+		to = applied - keep.entries
 	}
-	to := applied - keep
+	if sizes.between(cut, applied) >= 2*keep.bytes {
+		to = max(to, sizes.before(applied, keep.bytes))
+	}
 	for _, f := range followers {
-		if f.live && f.match < to && applied-f.match <= 4*keep {
+		if f.live && f.match < to && applied-f.match <= 4*keep.entries && sizes.between(f.match, applied) <= 4*keep.bytes {
 			to = f.match
 		}
 	}
@@ -73,8 +79,11 @@ func (g *Group) cutOld() {
 			}
 		})
 	}
-	cut, _ := g.log.bounds()
-	if to := cutRule(cut.index, status.Applied, g.config.LogEntries, followers); to > 0 {
+	keep := keepRule{g.config.LogEntries, g.config.LogBytes}
+	g.log.mu.Lock()
+	to := cutRule(g.log.cut.index, status.Applied, keep, &g.log.sizes, followers)
+	g.log.mu.Unlock()
+	if to > 0 {
 		g.cutTo(to, func() {})
 	}
 }
