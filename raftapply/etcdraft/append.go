@@ -134,8 +134,10 @@ func (a *appender) write(jobs []appendJob) (n int, err error) {
 			return n, err
 		}
 	}
-	for g, last := range ends {
-		g.log.grow(last)
+	for _, j := range jobs[:n] {
+		if j.m != nil && len(j.m.Entries) > 0 {
+			j.g.log.grow(j.m.Entries)
+		}
 	}
 	for _, j := range jobs[:n] {
 		if j.m != nil {

@@ -43,7 +43,10 @@ func TestNothingIsLostOrDoneTwiceWhateverCrashes(t *testing.T) {
 // randomLife returns how many proposals were acknowledged.
 func randomLife(t *testing.T, seed uint64, steps int) int {
 	rng := rand.New(rand.NewPCG(seed, 1))
-	c := newCluster(t, 3, func(c *cluster) { c.raft.LogEntries = 8 })
+	c := newCluster(t, 3, func(c *cluster) {
+		c.raft.LogEntries, c.raft.LogBytes = 8, 200
+		c.raft.NoLogCache, c.raft.LogCacheBytes = seed%3 == 0, 1000
+	})
 	var adds []*answer
 	up := func() []*peer {
 		var up []*peer
@@ -103,12 +106,19 @@ func randomLife(t *testing.T, seed uint64, steps int) int {
 	for _, p := range up() {
 		p.watch(nil)
 	}
+	c.settle()
+	for _, p := range up() {
+		requireSameLog(t, p)
+	}
 	restart()
 	c.heal()
 	leader := c.leader()
 	last := c.do(leader.group, "add k").Value.(uint64)
 	c.tick(30)
 	c.requireEqual(1, 2, 3)
+	for _, p := range up() {
+		requireSameLog(t, p)
+	}
 	sure, perhaps := 1, 0
 	for _, a := range adds {
 		ended, _, err := a.get()
@@ -340,6 +350,30 @@ func TestTheLogIsCutAndLivesOn(t *testing.T) {
 		c.tick(3)
 		c.requireEqual(1, 2, 3)
 	})
+}
+
+// What a live follower lacks is kept, at whatever tick after the election the log is looked at: raft counts the living at
+// some of them, and then knows of none.
+func TestTheLogIsKeptForALiveFollowerAtEveryTick(t *testing.T) {
+	for ticks := range 10 {
+		synctest.Test(t, func(t *testing.T) {
+			c := newCluster(t, 3, func(c *cluster) { c.raft.LogEntries = 10 })
+			c.settle()
+			c.tick(ticks)
+			g := c.elect(1)
+			c.net.lose = func(p packet) bool { return p.m.GetTo() == 3 && p.m.GetType() == raftpb.MsgApp }
+			last := c.peers[3].group.Status().LastIndex
+			for range 30 {
+				c.do(g, "add k")
+			}
+			c.tick(20)
+			require.LessOrEqual(t, g.Status().FirstIndex, last+1, "elected at tick %d", ticks)
+			c.heal()
+			c.tick(20)
+			require.Zero(t, c.net.snaps)
+			c.requireEqual(1, 2, 3)
+		})
+	}
 }
 
 func TestWhatIsNotAppliedIsNotCut(t *testing.T) {

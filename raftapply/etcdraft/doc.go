@@ -37,7 +37,8 @@
 //   - The data and how far it is (the ApplyState) are one write, and so are the members. After any crash each entry has
 //     taken effect once or not yet, and the rest is applied again from the log.
 //   - The log is cut only up to what is applied. Both are in one write-ahead log, the cut behind: no crash leaves the cut
-//     alone. Do not put a group's data into writes without the log (WriteOptions.DisableWAL).
+//     alone. Do not put a group's data into writes without the log (WriteOptions.DisableWAL). How much is kept for
+//     replicas that are behind, in entries and in bytes, Config says; the end of the log is kept in memory too.
 //
 // # Reading
 //

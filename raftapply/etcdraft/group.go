@@ -18,7 +18,9 @@ import (
 // Config has raft's settings, under raft's names. A zero field is the default that stands beside it. The replica's id, its
 // storage, AsyncStorageWrites, StepDownOnRemoval and DisableProposalForwarding are not in it: they are set.
 type Config struct {
-	ElectionTick             int    // 10
+	// ElectionTick is 10. With Options.TickInterval it should be several times what a synced write takes on a busy machine:
+	// an election in which voters take longer to write their vote begins again.
+	ElectionTick             int
 	HeartbeatTick            int    // 1
 	MaxSizePerMsg            uint64 // 1 MiB
 	MaxCommittedSizePerReady uint64 // 16 MiB: how much may wait to be applied; below raftapply's MaxPendingBytes
@@ -31,9 +33,13 @@ type Config struct {
 	NoPreVote                 bool   // raft's PreVote is on otherwise
 	ReadOnlyOption            raft.ReadOnlyOption
 
-	// LogEntries is how many applied entries are kept in the log for replicas that are behind: 10000. When there are twice as
-	// many, the oldest are deleted. A replica that needs deleted ones gets a snapshot.
-	LogEntries uint64
+	// LogEntries and LogBytes are how much of what is applied is kept in the log for replicas that are behind: 10000 entries,
+	// and 64 MiB. When there is twice as much of either, the oldest are deleted. A replica that needs deleted ones gets a
+	// snapshot.
+	LogEntries, LogBytes uint64
+	// LogCacheBytes is how much of the log's end is kept in memory: 1 MiB. NoLogCache keeps none.
+	LogCacheBytes uint64
+	NoLogCache    bool
 }
 
 // Span is a part of a column family, [Begin, End).
@@ -104,6 +110,7 @@ type Group struct {
 	out      outgoing
 	in       incoming
 	ticks    int
+	heard    map[uint64]int // of a leader: the tick at which a replica was last heard of
 	err      error          // why the group ends
 	tasks    sync.WaitGroup // goroutines beside it, added to by it only
 }
@@ -195,8 +202,8 @@ func (g *Group) Status() Status {
 	var s Status
 	known := make(chan struct{})
 	g.postOr(func() {
+		defer close(known) // also if raft panics
 		s.Status, s.ConfState = g.raft.Status(), g.conf
-		close(known)
 	}, func() {
 		s.ID = g.replica
 		close(known)
@@ -299,6 +306,9 @@ func (c Config) withDefaults(mostPending raftapply.Size) (Config, error) {
 	or(&c.MaxCommittedSizePerReady, 16<<20)
 	or(&c.MaxUncommittedEntriesSize, 64<<20)
 	or(&c.LogEntries, 10000)
+	or(&c.LogBytes, 64<<20)
+	or(&c.LogCacheBytes, 1<<20)
+	c.LogEntries, c.LogBytes = min(c.LogEntries, 1<<60), min(c.LogBytes, 1<<60) // four times as much is still a number
 	var errs []error
 	if c.HeartbeatTick < 0 || c.ElectionTick <= c.HeartbeatTick {
 		errs = append(errs, invalid("ElectionTick is %d, HeartbeatTick %d: want more, and at least 1", c.ElectionTick, c.HeartbeatTick))

@@ -19,6 +19,8 @@ import (
 //  2. last moves after the write. raft reads nothing behind what it was told is written.
 //  3. cut moves before the write that deletes. Who finds an entry missing looks at cut again.
 //  4. No read begins before cut: there are tombstones, as many as there ever were entries.
+//  5. The end is in memory too, as entryCache says, and how long the log is in bytes, as logSizes does: both move with
+//     last and cut.
 type raftLog struct {
 	family *ashlar.ColumnFamily
 	group  raftapply.RegionID
@@ -30,13 +32,18 @@ type raftLog struct {
 
 	mu        sync.Mutex
 	cut, last entryID
+	cache     entryCache
+	sizes     logSizes
 }
 
 var _ raft.Storage = (*raftLog)(nil)
 
-// loadLog finds the ends of the log.
-func loadLog(family *ashlar.ColumnFamily, group raftapply.RegionID) (*raftLog, error) {
-	l := &raftLog{family: family, group: group}
+// loadLog finds the ends of the log, and how long it is.
+func loadLog(family *ashlar.ColumnFamily, group raftapply.RegionID, c *Config) (*raftLog, error) {
+	l := &raftLog{family: family, group: group, sizes: newLogSizes(c.LogBytes)}
+	if !c.NoLogCache {
+		l.cache.limit = c.LogCacheBytes
+	}
 	value, found, err := get(family, groupKey(group, cutSuffix), nil)
 	if err != nil {
 		return nil, err
@@ -47,16 +54,19 @@ func loadLog(family *ashlar.ColumnFamily, group raftapply.RegionID) (*raftLog, e
 		}
 	}
 	l.last = l.cut
+	l.sizes.cut(l.cut.index)
 	it := family.Range(logKey(group, l.cut.index+1), groupKey(group, hardSuffix), nil)
 	defer it.Close()
 	if it.SeekToFirst() {
 		if first := logIndex(it.Key()); first != l.cut.index+1 {
 			return nil, corrupt("the log begins behind %v, but its first entry is %d", l.cut, first)
 		}
-		it.SeekToLast()
-		l.last.index = logIndex(it.Key())
-		if l.last.term, _, err = decodeTerm(l.last.index, it.Value()); err != nil {
-			return nil, err
+		for ok := true; ok; ok = it.Next() {
+			l.last.index = logIndex(it.Key())
+			if l.last.term, _, err = decodeTerm(l.last.index, it.Value()); err != nil {
+				return nil, err
+			}
+			l.sizes.add(l.last.index, uint64(len(it.Value())))
 		}
 	}
 	return l, it.Error()
@@ -87,11 +97,16 @@ func (l *raftLog) bounds() (cut, last entryID) {
 	return l.cut, l.last
 }
 
-// grow says that the log now ends with last.
-func (l *raftLog) grow(last entryID) {
+// grow says that entries are in the database, and the last of them is the log's.
+func (l *raftLog) grow(entries []*raftpb.Entry) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.last = last
+	l.cache.put(entries)
+	l.sizes.truncate(entries[0].GetIndex())
+	for _, e := range entries {
+		l.sizes.add(e.GetIndex(), uint64(entryHead+len(e.GetData())))
+		l.last = entryID{e.GetIndex(), e.GetTerm()}
+	}
 }
 
 // shorten says that the log now begins behind cut.
@@ -99,6 +114,8 @@ func (l *raftLog) shorten(cut entryID) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.cut = cut
+	l.cache.cut(cut.index)
+	l.sizes.cut(cut.index)
 }
 
 // reset says that the log is empty and goes on behind at.
@@ -106,6 +123,15 @@ func (l *raftLog) reset(at entryID) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.cut, l.last = at, at
+	l.cache.clear()
+	l.sizes = logSizes{step: l.sizes.step, begin: sizeMark{index: at.index}}
+}
+
+// cached calls get with the end of the log that is in memory.
+func cached[T any](l *raftLog, get func(*entryCache) (T, bool)) (T, bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return get(&l.cache)
 }
 
 func (l *raftLog) InitialState() (*raftpb.HardState, *raftpb.ConfState, error) {
@@ -136,7 +162,10 @@ func (l *raftLog) Term(index uint64) (uint64, error) {
 	case index == last.index:
 		return last.term, nil
 	}
-	var term uint64
+	term, ok := cached(l, func(c *entryCache) (uint64, bool) { return c.term(index) })
+	if ok {
+		return term, nil
+	}
 	err := l.family.GetPinned(logKey(l.group, index), nil, func(value []byte) (err error) {
 		term, _, err = decodeTerm(index, value)
 		return err
@@ -163,7 +192,10 @@ func (l *raftLog) Entries(lo, hi, maxSize uint64) ([]*raftpb.Entry, error) {
 	case hi > last.index+1:
 		return nil, raft.ErrUnavailable
 	}
-	var entries []*raftpb.Entry
+	entries, ok := cached(l, func(c *entryCache) ([]*raftpb.Entry, bool) { return c.get(lo, hi, maxSize) })
+	if ok {
+		return entries, nil
+	}
 	size := uint64(0)
 	it := l.family.Range(logKey(l.group, lo), logKey(l.group, hi), nil)
 	defer it.Close()

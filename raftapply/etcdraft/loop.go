@@ -298,6 +298,7 @@ func applyResponse(replica uint64, entries []*raftpb.Entry) *raftpb.Message {
 }
 
 func (g *Group) tick() {
+	g.hear()
 	g.raft.Tick()
 	g.out.tick(10 * g.config.ElectionTick)
 	if g.ticks++; g.ticks%g.config.ElectionTick == 0 {

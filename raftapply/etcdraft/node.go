@@ -23,8 +23,8 @@ type Transport interface {
 	Send(group raftapply.RegionID, msgs []*raftpb.Message)
 	// SendSnapshot takes m, and the data that belongs to it as chunks of about SnapshotChunk bytes, to the replica
 	// m.GetTo(), where Node.ReceiveSnapshot is given the same. It runs on a goroutine of its own, and returns what
-	// ReceiveSnapshot returned there, or what went wrong on the way; the group tells raft. A chunk lives until the next. When
-	// ctx ends, the group does.
+	// ReceiveSnapshot returned there, or what went wrong on the way; the group tells raft. A chunk lives until the next; none
+	// may be read any more when SendSnapshot has returned. When ctx ends, the group does.
 	SendSnapshot(ctx context.Context, group raftapply.RegionID, m *raftpb.Message, chunks iter.Seq2[[]byte, error]) error
 }
 

@@ -119,13 +119,13 @@ func (g *Group) offer(p *proposal) error {
 	}
 	s := g.raft.BasicStatus()
 	if s.RaftState != raft.StateLeader {
-		return fmt.Errorf("%w: replica %d, 0 for nobody, is", ErrNotLeader, s.Lead)
+		return fmt.Errorf("%w: group %d: replica %d, 0 for nobody, is", ErrNotLeader, g.id, s.Lead)
 	}
 	err := g.raft.Step(&raftpb.Message{
 		Type: raftpb.MsgProp.Enum(), From: new(g.replica), Entries: []*raftpb.Entry{{Type: p.kind.Enum(), Data: p.data}},
 	})
 	if err != nil {
-		return fmt.Errorf("%w: %w", ErrDropped, err)
+		return fmt.Errorf("%w: group %d: %w", ErrDropped, g.id, err)
 	}
 	return nil
 }

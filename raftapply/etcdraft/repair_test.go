@@ -6,6 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"go.etcd.io/raft/v3/raftpb"
+	"go.etcd.io/raft/v3/tracker"
 
 	"github.com/ashlardb/ashlar/raftapply"
 )
@@ -86,6 +87,21 @@ func TestTheLogIsCutRarelyAndNotBeforeLiveFollowersHaveIt(t *testing.T) {
 		{"one lags by too much", 100, 145, []follower{{104, true}}, 135},
 		{"the first of them all", 0, 20, nil, 10},
 	} {
-		require.Equal(t, c.want, cutRule(c.cut, c.applied, 10, c.followers), c.what)
+		require.Equal(t, c.want, cutRule(c.cut, c.applied, keepRule{10, 1 << 20}, &logSizes{step: 1}, c.followers), c.what)
+	}
+}
+
+func TestAReplicaIsTakenToBeWhereItsSnapshotIs(t *testing.T) {
+	for _, c := range []struct {
+		what string
+		p    tracker.Progress
+		want uint64
+	}{
+		{"it is sent entries", tracker.Progress{State: tracker.StateReplicate, Match: 7, Next: 20}, 7},
+		{"a snapshot is under way", tracker.Progress{State: tracker.StateSnapshot, Match: 7, Next: 8, PendingSnapshot: 15}, 15},
+		{"a snapshot has come and is being installed", tracker.Progress{State: tracker.StateProbe, Match: 7, Next: 16}, 15},
+		{"nothing is known", tracker.Progress{State: tracker.StateProbe, Match: 0, Next: 1}, 0},
+	} {
+		require.Equal(t, c.want, known(c.p), c.what)
 	}
 }

@@ -44,7 +44,7 @@ func (g *Group) receive(ctx context.Context, m *raftpb.Message, chunks iter.Seq2
 		return fmt.Errorf("%w: a %v with %v is no snapshot", ErrBadMessage, m.GetType(), meta)
 	}
 	if !g.busy.CompareAndSwap(false, true) {
-		return fmt.Errorf("etcdraft: another snapshot comes in: %w", ashlar.ErrBusy)
+		return fmt.Errorf("etcdraft: group %d: another snapshot comes in: %w", g.id, ashlar.ErrBusy)
 	}
 	in := install{meta: meta}
 	err := g.stage(ctx, chunks, &in)

@@ -270,6 +270,42 @@ func TestASnapshotThatIsLostOnTheWayIsSentAgain(t *testing.T) {
 	})
 }
 
+// The log that follows a snapshot is kept while the snapshot is installed, however long that takes.
+func TestTheLogBehindASnapshotIsKeptUntilItIsInstalled(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		goOn := make(chan struct{})
+		c := newCluster(t, 3, func(c *cluster) {
+			c.raft.LogEntries = 10
+			c.hook = func(p *peer, config *GroupConfig) {
+				config.OnRestore = func(raftapply.ApplyState) error {
+					<-goOn
+					return nil
+				}
+			}
+		})
+		g := c.elect(1)
+		c.isolate(3)
+		for range 60 {
+			c.do(g, "add k")
+		}
+		c.tick(10)
+		require.Greater(t, g.Status().FirstIndex, c.peers[3].group.Status().LastIndex+1)
+		c.heal()
+		c.tick(3)
+		require.True(t, c.peers[3].group.Status().Restoring)
+		for _, entries := range []int{12, 22} { // heartbeats carry what follows the snapshot, as long as the log has it
+			for range entries {
+				c.do(g, "add k")
+			}
+			c.tick(10)
+		}
+		close(goOn)
+		c.tick(20)
+		require.Equal(t, 1, c.net.snaps, "snapshots that were sent")
+		c.requireEqual(1, 2, 3)
+	})
+}
+
 func TestReadsAreRefusedWhileTheDataIsReplaced(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		installing, goOn := make(chan struct{}), make(chan struct{})

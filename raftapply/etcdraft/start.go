@@ -40,7 +40,7 @@ func (n *Node) StartGroup(c *GroupConfig) (*Group, error) {
 	if err := n.makeWhole(c); err != nil {
 		return nil, fmt.Errorf("group %d: %w", c.Group, err)
 	}
-	log, state, err := n.load(c)
+	log, state, err := n.load(c, &config)
 	if err != nil {
 		return nil, fmt.Errorf("group %d: %w", c.Group, err)
 	}
@@ -49,7 +49,7 @@ func (n *Node) StartGroup(c *GroupConfig) (*Group, error) {
 		logger:  n.logger.With("group", uint64(c.Group), "replica", c.Replica),
 		machine: &machine{group: c.Group, replica: c.Replica, user: c.StateMachine, family: n.family, conf: log.conf},
 		gone:    make(chan struct{}), done: make(chan struct{}), conf: log.conf,
-		asking: map[string]*question{}, asked: rand.Uint64(),
+		asking: map[string]*question{}, asked: rand.Uint64(), heard: map[uint64]int{},
 	}
 	g.ctx, g.cancel = context.WithCancel(context.Background())
 	g.inbox.more.L = &g.inbox.mu
@@ -154,9 +154,9 @@ func (n *Node) makeWhole(c *GroupConfig) error {
 }
 
 // load reads what raft starts with, and repairs it.
-func (n *Node) load(c *GroupConfig) (*raftLog, raftapply.ApplyState, error) {
+func (n *Node) load(c *GroupConfig, config *Config) (*raftLog, raftapply.ApplyState, error) {
 	var state raftapply.ApplyState
-	log, err := loadLog(n.family, c.Group)
+	log, err := loadLog(n.family, c.Group, config)
 	if err == nil {
 		state, _, err = raftapply.ReadApplyState(n.family, c.Group, nil)
 	}

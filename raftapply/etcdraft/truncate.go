@@ -13,19 +13,52 @@ import (
 // follower is what a leader knows of a replica.
 type follower struct {
 	match uint64 // it has the log up to here
-	live  bool
+	live  bool   // it was heard of within the time of an election
 }
 
-// cutRule says up to which entry the log is to be deleted, 0 for not. It keeps as many as keep, and begins when there are
-// twice as many, so that it is done rarely. What a live follower has not got is kept, up to four times keep: then it gets a
-// snapshot.
-func cutRule(cut, applied, keep uint64, followers []follower) uint64 {
-	if applied < cut+2*keep {
-		return 0
+// known is how far a leader takes a replica to be. One to which a snapshot is under way, or that has it and installs it,
+// needs what follows the snapshot, and has told of nothing newer than before: were the log cut by that, the replica would
+// need one snapshot after another as long as the group is written to.
+func known(p tracker.Progress) uint64 {
+	switch p.State {
+	case tracker.StateSnapshot:
+		return p.PendingSnapshot
+	case tracker.StateProbe: // Next is behind the snapshot, or a guess that may only be too high
+		return max(p.Match, p.Next-1)
 	}
-	to := applied - keep
+	return p.Match
+}
+
+// hear notes which replicas a leader has heard of, before the clock moves: with every ElectionTick raft counts them, and
+// begins anew with none. Who asked raft just behind that would take all of them for dead.
+func (g *Group) hear() {
+	if g.raft.BasicStatus().RaftState != raft.StateLeader {
+		clear(g.heard)
+		return
+	}
+	g.raft.WithProgress(func(id uint64, _ raft.ProgressType, p tracker.Progress) {
+		if p.RecentActive {
+			g.heard[id] = g.ticks
+		}
+	})
+}
+
+// keepRule is how much of the log is kept.
+type keepRule struct{ entries, bytes uint64 }
+
+// cutRule says up to which entry the log is to be deleted, 0 for not. It keeps as much as keep says, and begins when there
+// is twice as much, of entries or of bytes, so that it is done rarely. What a live follower has not got is kept, up to four
+// times keep: then it gets a snapshot.
+func cutRule(cut, applied uint64, keep keepRule, sizes *logSizes, followers []follower) uint64 {
+	to := uint64(0)
+	if applied >= cut+2*keep.entries {
+		to = applied - keep.entries
+	}
+	if sizes.between(cut, applied) >= 2*keep.bytes {
+		to = max(to, sizes.before(applied, keep.bytes))
+	}
 	for _, f := range followers {
-		if f.live && f.match < to && applied-f.match <= 4*keep {
+		if f.live && f.match < to && applied-f.match <= 4*keep.entries && sizes.between(f.match, applied) <= 4*keep.bytes {
 			to = f.match
 		}
 	}
@@ -41,16 +74,16 @@ func (g *Group) cutOld() {
 	var followers []follower
 	if status.RaftState == raft.StateLeader {
 		g.raft.WithProgress(func(id uint64, _ raft.ProgressType, p tracker.Progress) {
-			if p.State == tracker.StateSnapshot {
-				p.Match = p.PendingSnapshot // it has it when the snapshot is installed
-			}
-			if id != g.replica {
-				followers = append(followers, follower{p.Match, p.RecentActive})
+			if heard, ok := g.heard[id]; id != g.replica {
+				followers = append(followers, follower{known(p), ok && g.ticks-heard <= g.config.ElectionTick})
 			}
 		})
 	}
-	cut, _ := g.log.bounds()
-	if to := cutRule(cut.index, status.Applied, g.config.LogEntries, followers); to > 0 {
+	keep := keepRule{g.config.LogEntries, g.config.LogBytes}
+	g.log.mu.Lock()
+	to := cutRule(g.log.cut.index, status.Applied, keep, &g.log.sizes, followers)
+	g.log.mu.Unlock()
+	if to > 0 {
 		g.cutTo(to, func() {})
 	}
 }

@@ -194,6 +194,9 @@ type transfer struct {
 	To     uint64             `json:"to"`
 }
 
+// transfer hands a region over, and answers when its new leader has been heard of. raft gives a transfer up after the time
+// of an election, when the other node has not got the log by then or a message is lost, so it is asked for again as long as
+// this node leads. If a third one comes to lead, it is the one to ask.
 func (n *Node) transfer(w http.ResponseWriter, r *http.Request) error {
 	var q transfer
 	if err := readJSON(r, &q); err != nil {
@@ -206,17 +209,24 @@ func (n *Node) transfer(w http.ResponseWriter, r *http.Request) error {
 	if n.redirect(w, r, q.Region) {
 		return nil
 	}
-	if !slices.Contains(g.Status().ConfState.GetVoters(), q.To) {
-		return refuse(http.StatusBadRequest, "node %d has no vote in region %d", q.To, q.Region)
-	}
-	if err := g.TransferLeader(q.To); err != nil {
-		return err
-	}
 	err := again(r.Context(), func() (bool, error) {
-		if lead, _ := g.Leader(); lead != q.To {
-			return false, fmt.Errorf("node %d leads", lead)
+		s := g.Status()
+		switch {
+		case s.Lead == q.To:
+			return true, nil
+		case s.Lead == 0:
+			return false, fmt.Errorf("region %d: nobody leads it", q.Region)
+		case s.Lead != n.o.ID:
+			return true, refuse(http.StatusServiceUnavailable, "region %d: node %d leads it now", q.Region, s.Lead)
+		case !slices.Contains(s.ConfState.GetVoters(), q.To):
+			return true, refuse(http.StatusBadRequest, "node %d has no vote in region %d", q.To, q.Region)
+		case s.LeadTransferee == q.To:
+		default:
+			if err := g.TransferLeader(q.To); err != nil {
+				return true, err
+			}
 		}
-		return true, nil
+		return false, fmt.Errorf("region %d: node %d does not take it: it is at %d of %d", q.Region, q.To, s.Progress[q.To].Match, s.LastIndex)
 	})
 	if err != nil {
 		return err

@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/ashlardb/ashlar"
+	"github.com/ashlardb/ashlar/examples/raftkv/peer"
 	"github.com/ashlardb/ashlar/examples/raftkv/store"
 	"github.com/ashlardb/ashlar/raftapply"
 	"github.com/ashlardb/ashlar/vfs"
@@ -161,6 +162,41 @@ func TestFollowerNamesTheLeaderAndAnswersReads(t *testing.T) {
 	for _, n := range nodes { // each waits until it has the write
 		_, text, _ := n.ask(t, "GET", "/kv/a", "")
 		require.Equal(t, "1", text)
+	}
+}
+
+// TestATransferIsAskedForAgain: raft gives one up that takes longer than an election.
+func TestATransferIsAskedForAgain(t *testing.T) {
+	nodes := cluster(t, 3)
+	given := 0 // how often raft has given the transfer up
+	for given == 0 {
+		lead, _ := nodes[1].groups[0].Leader()
+		if lead == 0 {
+			continue
+		}
+		from, to := nodes[lead], lead%3+1
+		from.transport.Faults.Set(peer.Cut{DropTo: []uint64{to}})
+		code := make(chan int, 1)
+		go func() {
+			c, _, _ := from.ask(t, "POST", "/admin/transfer", fmt.Sprintf(`{"region":1,"to":%d}`, to))
+			code <- c
+		}()
+		asked := false
+		for status := from.groups[0].Status(); status.Lead == lead; status = from.groups[0].Status() {
+			if asked && status.LeadTransferee == 0 {
+				given++
+				break
+			}
+			asked = asked || status.LeadTransferee == to
+		}
+		from.transport.Faults.Set(peer.Cut{})
+		switch got := <-code; got {
+		case http.StatusOK:
+		case http.StatusServiceUnavailable, http.StatusTemporaryRedirect: // the third node was elected meanwhile
+			given = 0
+		default:
+			t.Fatalf("the transfer was not made: %d", got)
+		}
 	}
 }
 

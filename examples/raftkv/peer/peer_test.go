@@ -14,6 +14,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/ashlardb/ashlar/raftapply"
@@ -218,6 +219,69 @@ func TestConnectionsForOthersAreRefused(t *testing.T) {
 		require.NoError(t, resp.Body.Close())
 		require.Equal(t, h.code, resp.StatusCode, "%+v", h)
 	}
+}
+
+// TestARefusedStreamIsAnsweredAtOnce: its body does not end by itself. A node that closes, and one that is not meant, must not
+// wait for it.
+func TestARefusedStreamIsAnsweredAtOnce(t *testing.T) {
+	for name, c := range map[string]struct {
+		to, body string
+		closed   bool
+		code     int
+	}{
+		"to another node":   {to: "3", code: http.StatusMisdirectedRequest},
+		"to a closed one":   {to: "2", closed: true, code: http.StatusServiceUnavailable},
+		"not of our frames": {to: "2", body: "\xff\xff\xff\xff", code: http.StatusServiceUnavailable},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newEnd(t, 2)
+			if c.closed {
+				b.Close()
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+			defer cancel()
+			body, w := io.Pipe()
+			defer w.Close()
+			defer context.AfterFunc(ctx, func() { w.Close() })() // else the client waits too
+			go io.WriteString(w, c.body)
+			req, err := http.NewRequestWithContext(ctx, http.MethodPost, b.server.URL+"/raft/stream", body)
+			require.NoError(t, err)
+			req.Header.Set(headerFrom, "1")
+			req.Header.Set(headerTo, c.to)
+			req.Header.Set(headerNodes, "1=127.0.0.1:1")
+			resp, err := http.DefaultClient.Do(req)
+			require.NoError(t, err)
+			require.NoError(t, resp.Body.Close())
+			require.Equal(t, c.code, resp.StatusCode)
+		})
+	}
+}
+
+// refusing takes a snapshot's frame, and then nothing more.
+type refusing struct{}
+
+func (refusing) RoundTrip(r *http.Request) (*http.Response, error) {
+	_, _, err := readFrame(r.Body)
+	return nil, errors.Join(errors.New("refused"), err)
+}
+
+// TestNobodyReadsASnapshotThatIsNotSentAnyMore: its database may be closed when SendSnapshot has returned.
+func TestNobodyReadsASnapshotThatIsNotSentAnyMore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := New(1, NewBook(1, map[uint64]string{2: "127.0.0.1:2"}, nil), slog.New(slog.DiscardHandler))
+		a.client.Transport = refusing{}
+		reads, returned := make(chan struct{}), make(chan error, 1)
+		go func() {
+			returned <- a.SendSnapshot(t.Context(), 7, message(1, 2, 1), func(yield func([]byte, error) bool) {
+				<-reads
+				require.False(t, yield([]byte("x"), nil))
+			})
+		}()
+		synctest.Wait()
+		require.Empty(t, returned, "SendSnapshot has returned, and its chunks are still being read")
+		close(reads)
+		require.ErrorContains(t, <-returned, "refused")
+	})
 }
 
 // TestCloseEndsWhatIsUnderWay: neither end waits for the other.

@@ -25,8 +25,17 @@ func (t *Transport) Routes(mux *http.ServeMux) {
 }
 
 // serve finds out who is there, and ends the reading of the body when the transport is closed.
+//
+// A body that is refused may never end: a stream lives as long as its peer. The server would read on, to keep the
+// connection for another request, before it answers: the peer would go on sending to nobody, and the server's Shutdown
+// wait for it. So who refuses also ends the reading.
 func (t *Transport) serve(w http.ResponseWriter, r *http.Request, body func(*http.Request, uint64, Receiver) error) {
-	fail := func(code int, format string, args ...any) { http.Error(w, fmt.Sprintf(format, args...), code) }
+	control := http.NewResponseController(w)
+	endReading := func() { _ = control.SetReadDeadline(time.Unix(1, 0)) }
+	fail := func(code int, format string, args ...any) {
+		endReading()
+		http.Error(w, fmt.Sprintf(format, args...), code)
+	}
 	from, err := strconv.ParseUint(r.Header.Get(headerFrom), 10, 64)
 	if err != nil || from == 0 || from == t.self {
 		fail(http.StatusBadRequest, "%s: want another node's id", headerFrom)
@@ -47,8 +56,7 @@ func (t *Transport) serve(w http.ResponseWriter, r *http.Request, body func(*htt
 		return
 	}
 	t.book.merge(from, nodes)
-	control := http.NewResponseController(w)
-	defer context.AfterFunc(t.ctx, func() { _ = control.SetReadDeadline(time.Unix(1, 0)) })()
+	defer context.AfterFunc(t.ctx, endReading)()
 	if err := body(r, from, receiver); err != nil {
 		fail(http.StatusServiceUnavailable, "%v", err)
 	}

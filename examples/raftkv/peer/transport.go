@@ -102,7 +102,8 @@ func (t *Transport) link(id uint64) *link {
 	return l
 }
 
-// SendSnapshot sends a snapshot and waits until it is taken.
+// SendSnapshot sends a snapshot and waits until it is taken. When it returns, nobody reads chunks any more: they are read
+// from a database that may be closed next.
 func (t *Transport) SendSnapshot(ctx context.Context, region raftapply.RegionID, m *raftpb.Message, chunks iter.Seq2[[]byte, error]) error {
 	if t.Faults.to(m.GetTo()) {
 		return errors.New("cut off")
@@ -115,7 +116,9 @@ func (t *Transport) SendSnapshot(ctx context.Context, region raftapply.RegionID,
 	defer cancel()
 	defer context.AfterFunc(t.ctx, cancel)()
 	body, w := io.Pipe()
-	go func() { w.CloseWithError(writeSnapshot(w, frame, chunks)) }()
+	var writer sync.WaitGroup
+	writer.Go(func() { w.CloseWithError(writeSnapshot(w, frame, chunks)) })
+	defer writer.Wait()
 	defer body.Close() // ends the writer, if the request did not
 	return t.post(ctx, m.GetTo(), "/raft/snapshot", body)
 }
