@@ -125,6 +125,22 @@ const maxScratch = 256 << 10
 
 var scratch = sync.Pool{New: func() any { return new([]byte) }}
 
+// getRaw returns a buffer of n bytes for what is read, which putRaw takes back.
+func getRaw(n int) *[]byte {
+	s := scratch.Get().(*[]byte)
+	if cap(*s) < n {
+		*s = make([]byte, n)
+	}
+	*s = (*s)[:n]
+	return s
+}
+
+func putRaw(s *[]byte) {
+	if cap(*s) <= maxScratch {
+		scratch.Put(s)
+	}
+}
+
 // ErrCacheFull is what a read gives that has to keep a block in a cache with a strict limit that has no room for it.
 var ErrCacheFull = errors.New("block cache is full, and its limit is strict")
 
@@ -170,6 +186,11 @@ func (r *Reader) load(h block.Handle, c cache.Class, how fetch) (*cache.Value, e
 	if mine != nil {
 		v, err = r.read(h, c)
 	}
+	return r.loaded(h, c, how, mine, v, err)
+}
+
+// loaded ends a load: it keeps the block and lands the flight, if the read was the caller's own.
+func (r *Reader) loaded(h block.Handle, c cache.Class, how fetch, mine *cache.Flight, v *cache.Value, err error) (*cache.Value, error) {
 	if err == nil && !(how.dontFill && c == cache.Data) {
 		v, err = r.keep(h, c, v)
 	}
@@ -180,22 +201,13 @@ func (r *Reader) load(h block.Handle, c cache.Class, how fetch) (*cache.Value, e
 }
 
 // read reads a block from the file.
-func (r *Reader) read(h block.Handle, c cache.Class) (*cache.Value, error) {
+func (r *Reader) read(h block.Handle, c cache.Class) (v *cache.Value, err error) {
 	start := r.stats.Histograms.Start()
-	s := scratch.Get().(*[]byte)
-	n := int(h.Size) + block.TrailerSize
-	if cap(*s) < n {
-		*s = make([]byte, n)
+	raw := getRaw(int(h.Size) + block.TrailerSize)
+	if err = r.readAt(*raw, int64(h.Offset)); err == nil {
+		v, err = r.admit(*raw, h, c)
 	}
-	raw := (*s)[:n]
-	err := r.readAt(raw, int64(h.Offset))
-	var v *cache.Value
-	if err == nil {
-		v, err = r.admit(raw, h, c)
-	}
-	if n <= maxScratch {
-		scratch.Put(s)
-	}
+	putRaw(raw)
 	if err == nil {
 		r.stats.Histograms.Since(stats.ReadBlockGet, start)
 	}
