@@ -162,9 +162,12 @@ var classTickers = [cache.Classes]struct{ hit, miss, add, bytes stats.Ticker }{
 		stats.BlockCacheDictionaryBytesInsert},
 }
 
+// key is where the cache has the block at h.
+func (r *Reader) key(h block.Handle) cache.Key { return cache.Key{ID: r.id, Offset: h.Offset} }
+
 // block returns a block with one reference, from the cache or from the file.
 func (r *Reader) block(h block.Handle, c cache.Class, how fetch) (*cache.Value, error) {
-	if v := r.cache.Get(cache.Key{ID: r.id, Offset: h.Offset}); v != nil {
+	if v := r.cache.Get(r.key(h)); v != nil {
 		if how.tally != nil {
 			how.tally.Count(classTickers[c].hit)
 		} else {
@@ -182,7 +185,7 @@ func (r *Reader) block(h block.Handle, c cache.Class, how fetch) (*cache.Value, 
 // load is block for one that was not in the cache.
 func (r *Reader) load(h block.Handle, c cache.Class, how fetch) (*cache.Value, error) {
 	r.stats.Add(classTickers[c].miss, 1)
-	v, mine, err := r.cache.Join(cache.Key{ID: r.id, Offset: h.Offset})
+	v, mine, err := r.cache.Join(r.key(h))
 	if mine != nil {
 		v, err = r.read(h, c)
 	}
@@ -217,7 +220,7 @@ func (r *Reader) read(h block.Handle, c cache.Class) (v *cache.Value, err error)
 // keep puts v into the cache and returns it, or releases it and returns why it had to be kept and could not.
 func (r *Reader) keep(h block.Handle, c cache.Class, v *cache.Value) (*cache.Value, error) {
 	p := &classTickers[c]
-	switch r.cache.Set(cache.Key{ID: r.id, Offset: h.Offset}, v) {
+	switch r.cache.Set(r.key(h), v) {
 	case cache.Kept:
 		s := r.stats.Lock()
 		s.N[p.add]++
