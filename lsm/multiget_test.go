@@ -70,7 +70,7 @@ func splitTree(t *testing.T, rng *rand.Rand) *lsm.Superversion {
 
 // TestMultiGetFollowsAKeyOverTheTablesThatItsVersionsAreSplitOver compares it with Get.
 func TestMultiGetFollowsAKeyOverTheTablesThatItsVersionsAreSplitOver(t *testing.T) {
-	for seed := range uint64(50) {
+	for seed := range uint64(20) {
 		rng := rand.New(rand.NewPCG(seed, 0))
 		sv := splitTree(t, rng)
 		tell := func(g *lookup.Get) string {
