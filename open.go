@@ -123,8 +123,8 @@ func (d *DB) setDials() {
 	d.writes.Pipelined = d.opts.EnablePipelinedWrite
 	lab := &d.opts.lab
 	d.writes.Wake = lab.Wake
-	if lab.Spins != 0 {
-		d.writes.Spins = lab.Spins
+	if lab.Yields != 0 {
+		d.writes.Yields = lab.Yields
 	}
 	if lab.Gauges != nil {
 		d.writes.Trace = lab.Gauges.Add

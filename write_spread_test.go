@@ -50,10 +50,10 @@ func TestDialsReachTheQueue(t *testing.T) { synctest.Test(t, testDials) }
 func testDials(t *testing.T) {
 	var g writelab.Gauges
 	o := &Options{FS: vfs.NewMem()}
-	writelab.Set(o, writelab.Dials{Wake: writegroup.WakeOneByOne, Spins: 7, SpreadFrom: 2, Gauges: &g})
+	writelab.Set(o, writelab.Dials{Wake: writegroup.WakeOneByOne, Yields: 7, SpreadFrom: 2, Gauges: &g})
 	db := mustOpen(t, "db", o)
 	require.Equal(t, writegroup.WakeOneByOne, db.writes.Wake)
-	require.Equal(t, 7, db.writes.Spins)
+	require.Equal(t, 7, db.writes.Yields)
 	writeTogether(t, db, 50, func(int) *WriteOptions { return nil })
 	m := db.Metrics()
 	require.EqualValues(t, 50, m.WriteQueue.Works)

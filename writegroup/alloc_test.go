@@ -14,5 +14,5 @@ func TestWriterAloneAllocatesNothing(t *testing.T) {
 	require.Zero(t, testing.AllocsPerRun(1000, func() { _ = q.Commit(1) }))
 	s := q.Stats()
 	require.EqualValues(t, 1001, s.Groups)
-	require.Zero(t, s.Parks+s.Spins)
+	require.Zero(t, s.Parks+s.Yields)
 }

@@ -39,10 +39,10 @@ func (idle) Publish(*Group[int], error) {}
 func BenchmarkCommit(b *testing.B) {
 	for _, writers := range []int{8, 64, 256} {
 		for _, spread := range []bool{false, true} {
-			for _, spins := range []int{0, 30, 300} {
-				b.Run(fmt.Sprintf("writers=%d/spread=%v/spins=%d", writers, spread, spins), func(b *testing.B) {
+			for _, yields := range []int{0, 30, 300} {
+				b.Run(fmt.Sprintf("writers=%d/spread=%v/yields=%d", writers, spread, yields), func(b *testing.B) {
 					q := New[int](idle{log: 4 * time.Microsecond, insert: time.Microsecond, spread: spread})
-					q.Spins = spins
+					q.Yields = yields
 					b.ReportAllocs()
 					commitAll(q, writers, b.N)
 					s := q.Stats()

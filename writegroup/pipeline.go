@@ -51,7 +51,7 @@ func (q *Queue[W]) queueUp(g *Group[W]) {
 	q.handOver(g.seats[len(g.seats)-1])
 	q.stamp(&g.times.HandedOver)
 	if !first {
-		lead.await(q.Spins) // can only be inserting
+		q.await(lead) // can only be inserting
 	}
 }
 

@@ -3,6 +3,7 @@ package writegroup
 import (
 	"context"
 	"fmt"
+	"runtime"
 	"runtime/debug"
 	"sync"
 	"sync/atomic"
@@ -74,18 +75,22 @@ func (e *PanicError) Unwrap() error {
 	return err
 }
 
-// defaultSpins is how often a writer looks at its state before it sleeps.
-const defaultSpins = 0
+// How a writer waits: it yields so often, if there are no more than so many for each processor that do, and then sleeps. The
+// figures are in doc.go.
+const (
+	defaultYields   = 32
+	yieldersPerProc = 8
+)
 
 // Queue forms groups of works and runs them through its stages. Make one with New.
 type Queue[W any] struct {
 	stages Stages[W]
 	// To be set before the first Commit. Pipelined has the next group logged while this one is inserted (pipeline.go).
-	// Spins is how often a waiting writer looks at its state before it sleeps. Wake says who wakes whom. Trace, if set, is
+	// Yields is how often a waiting writer lets others run and looks at its state before it sleeps. Wake says who wakes whom. Trace, if set, is
 	// given the times of each group by the goroutine that ended it, after it has told the others; so it may be called by
 	// many at once. The times are valid during the call. It costs ten looks at the clock a group, and one a member.
 	Pipelined bool
-	Spins     int
+	Yields    int
 	Wake      Wake
 	Trace     func(*Times)
 
@@ -104,11 +109,15 @@ type Queue[W any] struct {
 	unsettled unsettled[W]
 
 	counts counters
+
+	yielders int32 // that may be at it at once
+	_        [64]byte
+	yielding atomic.Int32
 }
 
 // New returns a queue with nobody in it.
 func New[W any](s Stages[W]) *Queue[W] {
-	q := &Queue[W]{stages: s, Spins: defaultSpins}
+	q := &Queue[W]{stages: s, Yields: defaultYields, yielders: int32(yieldersPerProc * runtime.GOMAXPROCS(0))}
 	q.unsettled.empty, q.line.empty = sync.NewCond(&q.unsettled.mu), sync.NewCond(&q.line.mu)
 	return q
 }
@@ -153,7 +162,7 @@ func (q *Queue[W]) Exclusive(fn func() error) error {
 	s := q.seat()
 	s.run = fn
 	if !q.push(s) {
-		s.await(q.Spins) // can only be leading
+		q.await(s) // can only be leading
 	}
 	q.Drain()
 	err := exclusive(fn)
@@ -256,10 +265,10 @@ func (q *Queue[W]) follow(s *seat[W]) error {
 	}
 	var now state
 	if s.ctx == nil {
-		now = s.await(q.Spins)
+		now = q.await(s)
 	} else {
 		var err error
-		if now, err = s.awaitContext(q); err != nil {
+		if now, err = q.awaitContext(s); err != nil {
 			return err
 		}
 	}
@@ -419,7 +428,7 @@ func (q *Queue[W]) join(s *seat[W]) error {
 	}
 	s.state.Store(waiting)
 	if g.running.Add(-1) > 0 {
-		return q.end(s, s.await(q.Spins))
+		return q.end(s, q.await(s))
 	}
 	return q.close(g, s, true)
 }

@@ -877,11 +877,11 @@ func TestExclusiveRunsAloneBetweenGroups(t *testing.T) {
 }
 
 func TestEveryWorkIsDoneExactlyOnceUnderStress(t *testing.T) {
-	for n, spins := range []int{0, 50, 0, 50} {
+	for n, yields := range []int{0, 50, 0, 50} {
 		f := &fake{spread: func(n int) bool { return n%3 != 0 }}
 		q := New[*work](f)
-		q.Spins, q.Pipelined = spins, n >= 2
-		if spins > 0 { // once with, once without
+		q.Yields, q.Pipelined = yields, n >= 2
+		if yields > 0 { // once with, once without
 			q.Wake = WakeOneByOne
 			q.Trace = func(tm *Times) {
 				if tm.Elected < tm.Handed || tm.Told < tm.HandedOver || tm.Members == 0 {
@@ -968,6 +968,6 @@ func TestStatsCountGroupsBySize(t *testing.T) {
 		require.EqualValues(t, 3, s.Spread)
 		require.Equal(t, [16]uint64{0: 2, 1: 1, 2: 1, 6: 1}, s.Sizes)
 		require.EqualValues(t, 2*(2+3+99), s.LeaderWakes+s.HelperWakes)
-		require.EqualValues(t, s.LeaderWakes+s.HelperWakes, s.Parks+s.Spins)
+		require.EqualValues(t, s.LeaderWakes+s.HelperWakes, s.Parks+s.Yields)
 	})
 }

@@ -96,7 +96,7 @@ func (q *Queue[W]) close(g *Group[W], s *seat[W], spread bool) error {
 		q.stamp(&g.times.HandedOver)
 	}
 	if listed {
-		if settles || s.await(q.Spins) == settling {
+		if settles || q.await(s) == settling {
 			q.settle(g)
 		}
 		err = g.result(s)

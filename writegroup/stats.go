@@ -15,19 +15,19 @@ type Stats struct {
 	Sizes [16]uint64
 	// Wakes of members, to insert or because their group was done: by its leader, and by its helpers.
 	LeaderWakes, HelperWakes uint64
-	// Parks and Spins count waits in the queue by how they ended: asleep, or still looking.
-	Parks, Spins uint64
+	// Parks and Yields count waits in the queue by how they ended: asleep, or while the writer still let others run.
+	Parks, Yields uint64
 }
 
 // counters are what Stats is read from. A writer without company touches one of them.
 type counters struct {
-	sizes        [16]atomic.Uint64
-	works        atomic.Uint64 // in groups of more than one
-	spread       atomic.Uint64
-	syncs        atomic.Uint64
-	leaderWakes  atomic.Uint64
-	helperWakes  atomic.Uint64
-	parks, spins atomic.Uint64
+	sizes         [16]atomic.Uint64
+	works         atomic.Uint64 // in groups of more than one
+	spread        atomic.Uint64
+	syncs         atomic.Uint64
+	leaderWakes   atomic.Uint64
+	helperWakes   atomic.Uint64
+	parks, yields atomic.Uint64
 }
 
 func (c *counters) group(n int, spread bool) {
@@ -46,7 +46,7 @@ func (c *counters) waits(n, slept int) {
 		c.parks.Add(uint64(slept))
 	}
 	if n > slept {
-		c.spins.Add(uint64(n - slept))
+		c.yields.Add(uint64(n - slept))
 	}
 }
 
@@ -56,7 +56,7 @@ func (q *Queue[W]) Stats() Stats {
 	s := Stats{
 		Spread: c.spread.Load(), Syncs: c.syncs.Load(),
 		LeaderWakes: c.leaderWakes.Load(), HelperWakes: c.helperWakes.Load(),
-		Parks: c.parks.Load(), Spins: c.spins.Load(),
+		Parks: c.parks.Load(), Yields: c.yields.Load(),
 	}
 	for i := range c.sizes {
 		s.Sizes[i] = c.sizes[i].Load()

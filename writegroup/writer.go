@@ -2,6 +2,7 @@ package writegroup
 
 import (
 	"context"
+	"runtime"
 	"sync/atomic"
 	"time"
 )
@@ -72,11 +73,9 @@ func (s *seat[W]) set(to state) (slept bool) {
 }
 
 // await waits until s has a state beyond parked, and returns it.
-func (s *seat[W]) await(spins int) state {
-	for range spins {
-		if now := s.state.Load(); now != waiting {
-			return now
-		}
+func (q *Queue[W]) await(s *seat[W]) state {
+	if now := q.yield(s); now != waiting {
+		return now
 	}
 	if s.state.CompareAndSwap(waiting, parked) {
 		<-s.wake
@@ -86,7 +85,10 @@ func (s *seat[W]) await(spins int) state {
 
 // awaitContext is await for a seat that may leave the queue when its context ends. It returns the context's error when
 // the seat has left.
-func (s *seat[W]) awaitContext(q *Queue[W]) (state, error) {
+func (q *Queue[W]) awaitContext(s *seat[W]) (state, error) {
+	if now := q.yield(s); now != waiting {
+		return now, nil
+	}
 	if s.state.CompareAndSwap(waiting, parked) {
 		select {
 		case <-s.wake:
@@ -98,6 +100,21 @@ func (s *seat[W]) awaitContext(q *Queue[W]) (state, error) {
 		}
 	}
 	return s.state.Load(), nil
+}
+
+// yield lets other goroutines run, q.Yields times at most, until s has another state than waiting, and returns its state.
+// With many at it, looking costs more than sleeping would; so those who come then do not.
+func (q *Queue[W]) yield(s *seat[W]) (now state) {
+	if q.yielding.Add(1) <= q.yielders {
+		for range q.Yields {
+			if now = s.state.Load(); now != waiting {
+				break
+			}
+			runtime.Gosched()
+		}
+	}
+	q.yielding.Add(-1)
+	return now
 }
 
 // Group is what one leader writes to the log at once: its own work first, then those of the writers behind it, in the

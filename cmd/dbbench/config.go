@@ -73,7 +73,7 @@ type config struct {
 	minLevelToCompress                      int64
 	cpuProfile, memProfile                  string
 	writeWake, walMapped                    string
-	writeSpins, writeSpreadFrom             int64
+	writeYields, writeSpreadFrom            int64
 	writePathStats                          bool
 	gauges                                  writelab.Gauges
 	apply                                   applyFlags

@@ -84,7 +84,7 @@ var tickerTable = [...]struct {
 	{"ashlar.write.wakes.leader", func(m *ashlar.Metrics) uint64 { return m.WriteQueue.LeaderWakes }},
 	{"ashlar.write.wakes.helper", func(m *ashlar.Metrics) uint64 { return m.WriteQueue.HelperWakes }},
 	{"ashlar.write.waits.parked", func(m *ashlar.Metrics) uint64 { return m.WriteQueue.Parks }},
-	{"ashlar.write.waits.spun", func(m *ashlar.Metrics) uint64 { return m.WriteQueue.Spins }},
+	{"ashlar.write.waits.yielding", func(m *ashlar.Metrics) uint64 { return m.WriteQueue.Yields }},
 }
 
 func (t *tickers) add(m *ashlar.Metrics) {

@@ -115,7 +115,7 @@ func (c *config) defineWritePath() {
 	f := &c.flags
 	f.String(&c.writeWake, "write_wake", "sqrt", "who wakes the members of a write group: sqrt, the leader and its helpers; "+
 		"one_by_one, the leader alone").want(oneOf(writegroup.WakeSquareRoot.String(), writegroup.WakeOneByOne.String())).own = true
-	f.Int(&c.writeSpins, "write_spins", 0, "looks of a waiting writer before it sleeps; 0: the engine's choice").
+	f.Int(&c.writeYields, "write_yields", 0, "how often a waiting writer lets others run before it sleeps; -1: never; 0: the engine's choice").
 		want(atLeast[int64](0)).own = true
 	f.Int(&c.writeSpreadFrom, "write_spread_from", 0, "members of a write group insert for themselves from this size on; "+
 		"-1: never; 0: the engine's choice").want(atLeast[int64](-1)).own = true
@@ -126,7 +126,7 @@ func (c *config) defineWritePath() {
 
 // dials are what these flags say. Gauges are the process's.
 func (c *config) dials() writelab.Dials {
-	d := writelab.Dials{Spins: int(c.writeSpins), SpreadFrom: int(c.writeSpreadFrom)}
+	d := writelab.Dials{Yields: int(c.writeYields), SpreadFrom: int(c.writeSpreadFrom)}
 	if strings.EqualFold(c.writeWake, writegroup.WakeOneByOne.String()) {
 		d.Wake = writegroup.WakeOneByOne
 	}

@@ -6,8 +6,8 @@ import "github.com/ashlardb/ashlar/writegroup"
 type Dials struct {
 	// Wake says who wakes whom.
 	Wake writegroup.Wake
-	// Spins is how often a waiting writer looks before it sleeps.
-	Spins int
+	// Yields is how often a waiting writer lets others run before it sleeps; below 0, never.
+	Yields int
 	// SpreadFrom is the size from which the members of a group insert for themselves, on any number of processors; -1:
 	// they never do.
 	SpreadFrom int
