@@ -1,3 +1,10 @@
+// MultiGet: Get for many keys.
+//
+//  1. What is seen, and each key's error, is what as many Gets at the same moment would give.
+//  2. The walk down the tree (lsm, sstable) has the Gets in order of their keys, and tells of each as soon as it is decided:
+//     then its value is copied and its blocks are let go of.
+//  3. All is counted at the end, under one lock.
+
 package ashlar
 
 import (

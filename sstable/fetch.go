@@ -2,7 +2,8 @@
 // cache.
 //
 //  1. A block that may be in the cache comes through block, whatever its class: from the cache, or else from the file, which
-//     is read once for all who want it at the same time. Only what iterators read ahead goes another way.
+//     is read once for all who want it at the same time. Only what iterators read ahead goes another way: a flight in the
+//     hands of a walk that its caller may leave alone for any time would make others wait as long.
 //  2. Who gets a block holds a reference, and releases it.
 //  3. A block that finds no room in a strict cache is an error. Else it is used, and not kept.
 
