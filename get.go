@@ -90,11 +90,21 @@ func (c *ColumnFamily) get(sv *lsm.Superversion, g *lookup.Get, over *IndexedBat
 	if over == nil || !over.get(c, g) {
 		err = sv.Get(g)
 	}
-	if err == nil && g.Merging() {
-		if err = g.Merge(c.opts.MergeOperator); err != nil {
-			c.counts.Add(stats.NumberMergeFailures, 1)
-			err = c.mergeError(err)
-		}
+	if err == nil {
+		err = c.merge(g)
+	}
+	return err
+}
+
+// merge applies the merge operands that a read came upon, if there are any.
+func (c *ColumnFamily) merge(g *lookup.Get) error {
+	if !g.Merging() {
+		return nil
+	}
+	err := g.Merge(c.opts.MergeOperator)
+	if err != nil {
+		c.counts.Add(stats.NumberMergeFailures, 1)
+		err = c.mergeError(err)
 	}
 	return err
 }
@@ -156,47 +166,4 @@ func (c *ColumnFamily) GetPinned(key []byte, o *ReadOptions, fn func(value []byt
 	g.Release()
 	sv.Release()
 	return c.failedGet(&g, err)
-}
-
-// MultiGet gets many keys as of one moment. values[i] is a copy of keys[i]'s value and errs[i] its error, ErrNotFound
-// if there is none.
-func (c *ColumnFamily) MultiGet(keys [][]byte, o *ReadOptions) (values [][]byte, errs []error) {
-	values, errs = make([][]byte, len(keys)), make([]error, len(keys))
-	c.MultiGetTo(values, keys, errs, o)
-	return values, errs
-}
-
-// MultiGetTo is MultiGet into the caller's slices: values[i] is emptied and appended to, so that its array is used
-// again. All three have the same length.
-func (c *ColumnFamily) MultiGetTo(values, keys [][]byte, errs []error, o *ReadOptions) {
-	sv, seq, err := c.view(o)
-	if err != nil {
-		for i := range errs {
-			errs[i] = err
-		}
-		return
-	}
-	defer sv.Release()
-	start := c.db.hist.Start()
-	var found, bytes uint64
-	for i, key := range keys {
-		g := lookup.Get{User: key, Seq: seq}
-		setTier(&g, o)
-		err := c.get(sv, &g, nil)
-		g.Tally.Flush(&c.counts.Set, stats.NumberMultiGetKeysRead, 1)
-		if err == nil && g.State == lookup.Found {
-			found, bytes = found+1, bytes+uint64(len(g.Value))
-			values[i], errs[i] = append(values[i][:0], g.Value...), nil
-		} else {
-			values[i], errs[i] = values[i][:0], c.failedGet(&g, err)
-		}
-		g.Release()
-	}
-	n := c.counts.Lock()
-	n.N[stats.NumberMultiGetCalls]++
-	n.N[stats.NumberMultiGetKeysFound] += found
-	n.N[stats.NumberMultiGetBytesRead] += bytes
-	n.Unlock()
-	c.db.hist.Since(stats.DBMultiGet, start)
-	c.db.hist.Add(stats.BytesPerMultiGet, bytes)
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -53,6 +54,37 @@ func TestHistoryIsAsLongAsAsked(t *testing.T) {
 
 // What Latest says of a key is right, and that it knows nothing of before since is right too: checked against all that was
 // written, with flushes and changes of the limit between.
+// TestAllMemoryOfMemtablesIsCounted compares the properties with one another: what they mean is RocksDB's.
+func TestAllMemoryOfMemtablesIsCounted(t *testing.T) {
+	o := memOptions(vfs.NewMem())
+	o.MaxWriteBufferSizeToMaintain = 8 << 20
+	o.MemtablePrefixBloomSizeRatio, o.MemtableWholeKeyFiltering = 0.1, true
+	db, err := Open("db", o)
+	require.NoError(t, err)
+	bloom := int64(float64(o.WriteBufferSize) * 0.1)
+	property := func(name string) int64 {
+		s, ok := db.Property("rocksdb." + name)
+		require.True(t, ok)
+		n, err := strconv.ParseInt(s, 10, 64)
+		require.NoError(t, err)
+		return n
+	}
+	empty := property("cur-size-active-mem-table")
+	require.InDelta(t, bloom, empty, 64, "the filter counts")
+	mustPut(t, db.DefaultColumnFamily(), "a", string(make([]byte, 10_000)), nil)
+	full := property("cur-size-active-mem-table")
+	require.Greater(t, full, empty+10_000)
+	require.Equal(t, full, property("cur-size-all-mem-tables"))
+	require.Equal(t, full, property("size-all-mem-tables"))
+	require.NoError(t, db.Flush(context.Background(), nil))
+	require.Equal(t, empty, property("cur-size-all-mem-tables"))
+	require.Equal(t, empty+full, property("size-all-mem-tables"), "what was flushed is kept")
+	f := db.Metrics().Families[0]
+	require.Equal(t, empty, f.MemtableBytes)
+	require.Equal(t, full, f.MemtableHistoryBytes)
+	require.NoError(t, db.Close())
+}
+
 func TestLatestInHistoryIsRight(t *testing.T) {
 	ctx := context.Background()
 	db := mustOpen(t, "db", memOptions(vfs.NewMem()))

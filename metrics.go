@@ -64,9 +64,11 @@ type WriteQueueStats = writegroup.Stats
 // FamilyMetrics are the numbers of one family.
 type FamilyMetrics struct {
 	Name string
-	// MemtableBytes is what all memtables hold, full ones included; ImmutableMemtables counts those.
-	MemtableBytes      int64
-	ImmutableMemtables int
+	// MemtableBytes is what all memtables that are not flushed take, full ones and filters included; ImmutableMemtables counts
+	// the full ones. MemtableHistoryBytes is what flushed ones take that are kept (MaxWriteBufferSizeToMaintain).
+	MemtableBytes        int64
+	MemtableHistoryBytes int64
+	ImmutableMemtables   int
 	// TableReaderBytes is the memory of open tables' index and filter blocks.
 	TableReaderBytes int64
 	// PendingCompactionBytes is an estimate of what compactions have to rewrite.
@@ -161,7 +163,10 @@ func (c *ColumnFamily) metrics() (FamilyMetrics, bool) {
 	defer sv.Release()
 	f := FamilyMetrics{Name: c.name, ImmutableMemtables: len(sv.Mems()) - 1}
 	for _, m := range sv.Mems() {
-		f.MemtableBytes += m.Bytes()
+		f.MemtableBytes += m.MemoryUsage()
+	}
+	for _, m := range sv.History() {
+		f.MemtableHistoryBytes += m.MemoryUsage()
 	}
 	var n stats.Counts
 	c.counts.AddTo(&n)
@@ -292,6 +297,9 @@ func init() {
 		"rocksdb.cur-size-all-mem-tables": num(func(_ *ColumnFamily, f *FamilyMetrics) uint64 {
 			return uint64(f.MemtableBytes)
 		}),
+		"rocksdb.size-all-mem-tables": num(func(_ *ColumnFamily, f *FamilyMetrics) uint64 {
+			return uint64(f.MemtableBytes + f.MemtableHistoryBytes)
+		}),
 		"rocksdb.num-immutable-mem-table": num(func(_ *ColumnFamily, f *FamilyMetrics) uint64 {
 			return uint64(f.ImmutableMemtables)
 		}),
@@ -367,8 +375,8 @@ func (c *ColumnFamily) familyStats(f *FamilyMetrics) string {
 		files, size = files+l.Files, size+l.Bytes
 	}
 	fmt.Fprintf(&b, " Sum %8d %8.2f MB\n", files, float64(size)/(1<<20))
-	fmt.Fprintf(&b, "Memtables: %.2f MB, %d immutable; table readers: %.2f MB\n",
-		float64(f.MemtableBytes)/(1<<20), f.ImmutableMemtables, float64(f.TableReaderBytes)/(1<<20))
+	fmt.Fprintf(&b, "Memtables: %.2f MB, %d immutable, and %.2f MB of flushed ones; table readers: %.2f MB\n",
+		float64(f.MemtableBytes)/(1<<20), f.ImmutableMemtables, float64(f.MemtableHistoryBytes)/(1<<20), float64(f.TableReaderBytes)/(1<<20))
 	fmt.Fprintf(&b, "Write stall: %s %s; estimated pending compaction bytes: %d\n", f.Stall, f.StallCause, f.PendingCompactionBytes)
 	return b.String()
 }

@@ -103,6 +103,8 @@ func (p *prometheus) families(m *Metrics) {
 	}
 	for _, c := range []column{
 		{"ashlar_memtable_bytes", "gauge", "Bytes of all memtables.", func(f *FamilyMetrics) float64 { return float64(f.MemtableBytes) }},
+		{"ashlar_memtable_history_bytes", "gauge", "Bytes of flushed memtables that are kept.",
+			func(f *FamilyMetrics) float64 { return float64(f.MemtableHistoryBytes) }},
 		{"ashlar_immutable_memtables", "gauge", "Memtables that wait for their flush.",
 			func(f *FamilyMetrics) float64 { return float64(f.ImmutableMemtables) }},
 		{"ashlar_table_readers_bytes", "gauge", "Indexes and filters that open tables hold beside the block cache.",

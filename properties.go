@@ -35,8 +35,7 @@ func numberProperty(get func(*ColumnFamily, *FamilyMetrics) uint64) func(*Column
 func init() {
 	for name, get := range map[string]func(c *ColumnFamily, f *FamilyMetrics) uint64{
 		// Memtables.
-		"rocksdb.cur-size-active-mem-table":    ofMems(0, 1, (*lsm.Mem).Bytes),
-		"rocksdb.size-all-mem-tables":          ofMems(0, -1, (*lsm.Mem).Bytes),
+		"rocksdb.cur-size-active-mem-table":    ofMems(0, 1, memoryOf),
 		"rocksdb.num-entries-active-mem-table": ofMems(0, 1, func(m *lsm.Mem) int64 { return int64(m.Entries()) }),
 		"rocksdb.num-entries-imm-mem-tables":   ofMems(1, -1, func(m *lsm.Mem) int64 { return int64(m.Entries()) }),
 		"rocksdb.num-deletes-active-mem-table": ofMems(0, 1, func(m *lsm.Mem) int64 { return int64(m.Deletes()) }),
@@ -106,6 +105,8 @@ func locked(get func(*ColumnFamily) uint64) func(*ColumnFamily, *FamilyMetrics) 
 		return get(c)
 	}
 }
+
+func memoryOf(m *lsm.Mem) int64 { return m.MemoryUsage() }
 
 // ofMems sums up over the memtables from one to another, newest first; to -1 is all.
 func ofMems(from, to int, get func(*lsm.Mem) int64) func(*ColumnFamily, *FamilyMetrics) uint64 {

@@ -14,17 +14,9 @@ import (
 // one user key over neighbours; then the next file is looked at too. A range delete ends the walk with the part of the
 // tree that it is in: what lies below is older.
 func (s *Superversion) Get(g *lookup.Get) error {
-	if s.mem.Get(g) {
-		g.Tally.Count(stats.MemtableHit)
+	if s.inMemtables(g) {
 		return nil
 	}
-	for _, m := range s.imm {
-		if m.Get(g) {
-			g.Tally.Count(stats.MemtableHit)
-			return nil
-		}
-	}
-	g.Tally.Count(stats.MemtableMiss)
 	cmp := s.tree.cmp
 	for n := 0; n <= s.lastNon; n++ {
 		l := &s.levels[n]
@@ -61,6 +53,22 @@ func (s *Superversion) Get(g *lookup.Get) error {
 	return nil
 }
 
+// inMemtables tells whether the memtables have decided g.
+func (s *Superversion) inMemtables(g *lookup.Get) bool {
+	if s.mem.Get(g) {
+		g.Tally.Count(stats.MemtableHit)
+		return true
+	}
+	for _, m := range s.imm {
+		if m.Get(g) {
+			g.Tally.Count(stats.MemtableHit)
+			return true
+		}
+	}
+	g.Tally.Count(stats.MemtableMiss)
+	return false
+}
+
 // skipFilter is the read half of optimize_filters_for_hits: in the last level that has files most keys asked for exist,
 // so its filters are not worth the look. In level 0 that is the oldest file.
 func (s *Superversion) skipFilter(n, i int) bool {
@@ -68,29 +76,42 @@ func (s *Superversion) skipFilter(n, i int) bool {
 }
 
 func (s *Superversion) getFrom(g *lookup.Get, n, i int) error {
+	r, h, err := s.reader(n, i)
+	if err != nil {
+		return err
+	}
+	s.enter(r, g, n, i)
+	err = r.Get(g, s.skipFilter(n, i))
+	if h != (handle{}) {
+		h.Release()
+	}
+	return err
+}
+
+// reader returns the reader of file i of level n, and a handle to be released after its use, unless it is zero.
+func (s *Superversion) reader(n, i int) (*sstable.Reader, handle, error) {
 	l := &s.levels[n]
 	if l.readers != nil {
 		if r := l.readers[i].Load(); r != nil {
-			return s.getIn(r, g, n, i)
+			return r, handle{}, nil
 		}
 	}
 	h, err := s.open(l.files[i], n)
 	if err != nil {
-		return err
+		return nil, h, err
 	}
-	if l.readers == nil || !l.readers[i].CompareAndSwap(nil, h.Reader()) {
-		defer h.Release()
+	if l.readers != nil && l.readers[i].CompareAndSwap(nil, h.Reader()) {
+		return h.Reader(), handle{}, nil
 	}
-	return s.getIn(h.Reader(), g, n, i)
+	return h.Reader(), h, nil
 }
 
-// getIn asks a table for its range deletes first: no filter knows of them.
-func (s *Superversion) getIn(r *sstable.Reader, g *lookup.Get, n, i int) error {
+// enter is what comes before a table is searched for g: its range deletes are asked first, as no filter knows of them.
+func (s *Superversion) enter(r *sstable.Reader, g *lookup.Get, n, i int) {
 	if l := r.Tombstones(); l != nil && reaches(s.tree.cmp, s.levels[n].files[i], g.User) {
 		g.Cover(l.Cover(g.User, g.Seq))
 	}
 	g.Level = uint8(n)
-	return r.Get(g, s.skipFilter(n, i))
 }
 
 func (s *Superversion) open(f *manifest.File, level int) (h handle, err error) {

@@ -177,6 +177,9 @@ func (t *Table) Bytes() int64 {
 	return int64(t.arena.usedBytes()-arenaReserved) + t.tombstoneBytes.Load()
 }
 
+// MemoryUsage is how much memory the entries and the filter beside them take.
+func (t *Table) MemoryUsage() int64 { return t.Bytes() + t.bloom.Bytes() }
+
 // Arena returns the arena that New got, for its capacity.
 func (t *Table) Arena() *Arena { return t.arena }
 

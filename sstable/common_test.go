@@ -193,3 +193,47 @@ func (t twin) checkGets(tb testing.TB, rng *rand.Rand, r *Reader, gets int) {
 		want.Release()
 	}
 }
+
+// checkMultiGet asks for many keys at once, and each for itself.
+func (t twin) checkMultiGet(tb testing.TB, rng *rand.Rand, r *Reader, gets int) {
+	many := make([]lookup.Get, gets)
+	var b lookup.Batch
+	done := map[*lookup.Get]string{}
+	tell := func(g *lookup.Get) string {
+		n := g.Operands()
+		if g.Merging() {
+			require.NoError(tb, g.Merge(merge.StringAppend{Delimiter: "\x00"}))
+		}
+		defer g.Release()
+		return fmt.Sprintf("%v %d %x", g.State, n, g.Value)
+	}
+	b.Done = func(g *lookup.Get, err error) {
+		require.NoError(tb, err)
+		require.Empty(tb, done[g], "it is finished once")
+		done[g] = tell(g)
+	}
+	for i := range many {
+		k := t.target(rng)
+		if i > 0 && rng.IntN(10) == 0 {
+			k.User = many[i-1].User
+		}
+		many[i] = lookup.Get{User: k.User, Seq: k.Seq()}
+	}
+	slices.SortFunc(many, func(a, b lookup.Get) int { return t.cmp.CompareUser(a.User, b.User) })
+	for i := range many {
+		b.Open = append(b.Open, &many[i])
+	}
+	skip := rng.IntN(2) == 0
+	r.MultiGet(&b, b.Open, skip)
+	for i := range many {
+		g := &many[i]
+		want := lookup.Get{User: g.User, Seq: g.Seq}
+		require.NoError(tb, r.Get(&want, skip))
+		decided := want.State != lookup.Pending
+		require.Equal(tb, decided, done[g] != "", "%q", g.User)
+		if !decided {
+			done[g] = tell(g)
+		}
+		require.Equal(tb, tell(&want), done[g], "%q", g.User)
+	}
+}

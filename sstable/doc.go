@@ -28,7 +28,7 @@
 // otherwise where they are met. Merge operands are entries like others here: Get gathers them, and what they mean is for
 // the family's merge operator to say.
 //
-// Get is a straight walk on the caller's stack; an Iterator goes both ways. Both show what is there, whether or not a range
+// Get is a straight walk on the caller's stack; MultiGet takes many keys to the table together; an Iterator goes both ways. All show what is there, whether or not a range
 // delete of the table hides it; those are for whoever merges tables to ask for, with Tombstones. Index, filter and range
 // deletes are decoded when the table is opened and stay in memory, but for partitions; these and data blocks go through
 // the cache, or data blocks, for one who reads all of a table once, past it in large reads. Tables keeps readers open, up to a limit.

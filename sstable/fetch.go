@@ -2,7 +2,8 @@
 // cache.
 //
 //  1. A block that may be in the cache comes through block, whatever its class: from the cache, or else from the file, which
-//     is read once for all who want it at the same time. Only what iterators read ahead goes another way.
+//     is read once for all who want it at the same time. Only what iterators read ahead goes another way: a flight in the
+//     hands of a walk that its caller may leave alone for any time would make others wait as long.
 //  2. Who gets a block holds a reference, and releases it.
 //  3. A block that finds no room in a strict cache is an error. Else it is used, and not kept.
 
@@ -130,6 +131,22 @@ const maxScratch = 256 << 10
 
 var scratch = sync.Pool{New: func() any { return new([]byte) }}
 
+// getRaw returns a buffer of n bytes for what is read, which putRaw takes back.
+func getRaw(n int) *[]byte {
+	s := scratch.Get().(*[]byte)
+	if cap(*s) < n {
+		*s = make([]byte, n)
+	}
+	*s = (*s)[:n]
+	return s
+}
+
+func putRaw(s *[]byte) {
+	if cap(*s) <= maxScratch {
+		scratch.Put(s)
+	}
+}
+
 // ErrCacheFull is what a read gives that has to keep a block in a cache with a strict limit that has no room for it.
 var ErrCacheFull = errors.New("block cache is full, and its limit is strict")
 
@@ -151,9 +168,12 @@ var classTickers = [cache.Classes]struct{ hit, miss, add, bytes stats.Ticker }{
 		stats.BlockCacheDictionaryBytesInsert},
 }
 
+// key is where the cache has the block at h.
+func (r *Reader) key(h block.Handle) cache.Key { return cache.Key{ID: r.id, Offset: h.Offset} }
+
 // block returns a block with one reference, from the cache or from the file.
 func (r *Reader) block(h block.Handle, c cache.Class, how fetch) (*cache.Value, error) {
-	if v := r.cache.Get(cache.Key{ID: r.id, Offset: h.Offset}); v != nil {
+	if v := r.cache.Get(r.key(h)); v != nil {
 		if how.tally != nil {
 			how.tally.Count(classTickers[c].hit)
 		} else {
@@ -171,10 +191,15 @@ func (r *Reader) block(h block.Handle, c cache.Class, how fetch) (*cache.Value, 
 // load is block for one that was not in the cache.
 func (r *Reader) load(h block.Handle, c cache.Class, how fetch) (*cache.Value, error) {
 	r.stats.Add(classTickers[c].miss, 1)
-	v, mine, err := r.cache.Join(cache.Key{ID: r.id, Offset: h.Offset})
+	v, mine, err := r.cache.Join(r.key(h))
 	if mine != nil {
 		v, err = r.read(h, c)
 	}
+	return r.loaded(h, c, how, mine, v, err)
+}
+
+// loaded ends a load: it keeps the block and lands the flight, if the read was the caller's own.
+func (r *Reader) loaded(h block.Handle, c cache.Class, how fetch, mine *cache.Flight, v *cache.Value, err error) (*cache.Value, error) {
 	if err == nil && !(how.dontFill && c == cache.Data) {
 		v, err = r.keep(h, c, v)
 	}
@@ -185,22 +210,13 @@ func (r *Reader) load(h block.Handle, c cache.Class, how fetch) (*cache.Value, e
 }
 
 // read reads a block from the file.
-func (r *Reader) read(h block.Handle, c cache.Class) (*cache.Value, error) {
+func (r *Reader) read(h block.Handle, c cache.Class) (v *cache.Value, err error) {
 	start := r.stats.Histograms.Start()
-	s := scratch.Get().(*[]byte)
-	n := int(h.Size) + block.TrailerSize
-	if cap(*s) < n {
-		*s = make([]byte, n)
+	raw := getRaw(int(h.Size) + block.TrailerSize)
+	if err = r.readAt(*raw, int64(h.Offset)); err == nil {
+		v, err = r.admit(*raw, h, c)
 	}
-	raw := (*s)[:n]
-	err := r.readAt(raw, int64(h.Offset))
-	var v *cache.Value
-	if err == nil {
-		v, err = r.admit(raw, h, c)
-	}
-	if n <= maxScratch {
-		scratch.Put(s)
-	}
+	putRaw(raw)
 	if err == nil {
 		r.stats.Histograms.Since(stats.ReadBlockGet, start)
 	}
@@ -210,7 +226,7 @@ func (r *Reader) read(h block.Handle, c cache.Class) (*cache.Value, error) {
 // keep puts v into the cache and returns it, or releases it and returns why it had to be kept and could not.
 func (r *Reader) keep(h block.Handle, c cache.Class, v *cache.Value) (*cache.Value, error) {
 	p := &classTickers[c]
-	switch r.cache.Set(cache.Key{ID: r.id, Offset: h.Offset}, v) {
+	switch r.cache.Set(r.key(h), v) {
 	case cache.Kept:
 		s := r.stats.Lock()
 		s.N[p.add]++

@@ -37,6 +37,7 @@ func TestTablesWithoutBlocksOfTheirOwnReadTheSame(t *testing.T) {
 			require.NoError(t, i.Close())
 		}
 		tw.checkGets(t, rng, r, 200)
+		tw.checkMultiGet(t, rng, r, 200)
 		require.NoError(t, r.VerifyChecksums(t.Context()))
 		require.Less(t, r.MemoryUsage(), int64(100), "the reader has nothing to speak of")
 		var n stats.Counts
@@ -213,6 +214,7 @@ func TestDamageInTheCachesOwnBlocksIsToldEachTime(t *testing.T) {
 		require.Error(t, r.VerifyChecksums(t.Context()), which)
 		bad.at = -1
 		tw.checkGets(t, rng, r, 50)
+		tw.checkMultiGet(t, rng, r, 50)
 		require.NoError(t, r.Close())
 	}
 }

@@ -86,29 +86,47 @@ func (r *Reader) readFilter(names map[string]block.Handle, tail []byte, o *Reade
 	return nil
 }
 
-// mayContain asks the filter for what, a whole key or a prefix, where the key at would be. There must be a filter.
-func (r *Reader) mayContain(at, what []byte, how fetch) (bool, error) {
+// filterPart is a partition of a filter in somebody's hands: who asks for many keys in order gets each one once. Its zero
+// value is none.
+type filterPart struct {
+	n int
+	v *cache.Value
+}
+
+func (p *filterPart) release() {
+	if p.v != nil {
+		p.v.Release()
+		p.v = nil
+	}
+}
+
+// mayContain asks the filter for what, a whole key or a prefix, where the key at would be. There must be a filter. The
+// partition that was asked is left in part, for its owner to release.
+func (r *Reader) mayContain(at, what []byte, how fetch, part *filterPart) (bool, error) {
 	f := &r.filter
 	if f.full != nil {
 		return f.full.MayContain(what), nil
 	}
 	n := min(f.parts.seek(kv.SeekKey(at, kv.MaxSeq)), f.parts.len()-1)
 	h := f.parts.handles[n]
-	v, err := r.block(h, cache.Filter, how)
-	if err == ErrNotCached {
-		return true, nil
+	if part.v == nil || part.n != n {
+		part.release()
+		v, err := r.block(h, cache.Filter, how)
+		if err == ErrNotCached {
+			return true, nil
+		}
+		if err != nil {
+			return false, err
+		}
+		part.n, part.v = n, v
 	}
-	if err != nil {
-		return false, err
-	}
-	defer v.Release()
-	yes := false
+	yes, err := false, error(nil)
 	if f.prober != nil {
-		yes, err = f.prober.MayContain(v.Bytes(), what)
+		yes, err = f.prober.MayContain(part.v.Bytes(), what)
 	} else {
-		var part filter.Reader
-		if part, err = f.policy.Open(v.Bytes()); err == nil {
-			yes = part.MayContain(what)
+		var open filter.Reader
+		if open, err = f.policy.Open(part.v.Bytes()); err == nil {
+			yes = open.MayContain(what)
 		}
 	}
 	if err != nil {
@@ -118,15 +136,15 @@ func (r *Reader) mayContain(at, what []byte, how fetch) (bool, error) {
 }
 
 // mayHaveKey is false if the filter says that the key is not in the table. asked says that there was a filter to ask.
-func (r *Reader) mayHaveKey(user []byte, how fetch) (yes, asked bool, err error) {
+func (r *Reader) mayHaveKey(user []byte, how fetch, part *filterPart) (yes, asked bool, err error) {
 	f := &r.filter
 	switch {
 	case !f.there():
 		return true, false, nil
 	case f.whole:
-		yes, err = r.mayContain(user, user, how)
+		yes, err = r.mayContain(user, user, how, part)
 	case f.prefix != nil && f.prefix.InDomain(user):
-		yes, err = r.mayContain(user, f.prefix.Transform(user), how)
+		yes, err = r.mayContain(user, f.prefix.Transform(user), how, part)
 	default:
 		return true, false, nil
 	}
@@ -139,7 +157,10 @@ func (r *Reader) mayHavePrefix(user, prefix []byte, how fetch) (yes bool, err er
 	if f.prefix == nil || !f.there() {
 		return true, nil
 	}
-	if yes, err = r.mayContain(user, prefix, how); err == nil {
+	var part filterPart
+	yes, err = r.mayContain(user, prefix, how, &part)
+	part.release()
+	if err == nil {
 		s := r.stats.Lock()
 		s.N[stats.BloomFilterPrefixChecked]++
 		if !yes {

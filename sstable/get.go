@@ -21,44 +21,57 @@ var ErrNotCached = errors.New("block is not in the cache")
 // cached; the block's walk lives on this stack.
 func (r *Reader) Get(g *lookup.Get, skipFilter bool) error {
 	how := fetch{cacheOnly: g.CacheOnly, dontFill: g.DontFillCache, tally: &g.Tally}
-	asked := false
+	var part filterPart
+	yes, asked, err := r.passes(g, skipFilter, how, &part)
+	part.release()
+	if !yes || err != nil {
+		return err
+	}
+	before, k := g.Operands(), kv.SeekKey(g.User, g.Seq)
+	if err := r.search(g, &k, how); err != nil {
+		return err
+	}
+	searched(g, asked, before)
+	return nil
+}
+
+// passes asks the filter, and tells whether g's key is to be searched, and whether it was asked.
+func (r *Reader) passes(g *lookup.Get, skipFilter bool, how fetch, part *filterPart) (yes, asked bool, err error) {
 	if !skipFilter {
-		var yes bool
-		var err error
-		if yes, asked, err = r.mayHaveKey(g.User, how); err != nil {
-			return err
+		if yes, asked, err = r.mayHaveKey(g.User, how, part); err != nil {
+			return false, asked, err
 		}
 		if !yes {
 			g.Tally.Count(stats.LevelUseful + stats.Ticker(g.Level))
-			return nil
+			return false, asked, nil
 		}
 		if asked {
 			g.Tally.Count(stats.BloomFilterFullPositive)
 		}
 	}
 	g.Tally.Count(stats.LevelRead + stats.Ticker(g.Level))
-	before := g.Operands()
-	if err := r.search(g, how); err != nil {
-		return err
-	}
+	return true, asked, nil
+}
+
+// searched counts what came of a search that went well, before which g had so many operands.
+func searched(g *lookup.Get, asked bool, before int) {
 	if asked && (g.State != lookup.Pending || g.Operands() > before) {
 		g.Tally.Count(stats.BloomFilterFullTruePositive)
 	}
 	if g.State != lookup.Pending {
 		g.Tally.Count(stats.LevelHit + stats.Ticker(g.Level))
 	}
-	return nil
 }
 
-// search looks for g's key among the entries.
-func (r *Reader) search(g *lookup.Get, how fetch) error {
+// search looks for g's key among the entries, from the version k of it on.
+func (r *Reader) search(g *lookup.Get, k *kv.Key, how fetch) error {
 	if r.cmp.IsBytewise() {
 		var it block.Iter
-		return r.get(g, &it, how)
+		return r.get(g, k, &it, how)
 	}
 	// Other orders have keys built while they are compared; the pool keeps the buffers.
 	it := blockIters.Get().(*block.Iter)
-	err := r.get(g, it, how)
+	err := r.get(g, k, it, how)
 	it.Drop()
 	blockIters.Put(it)
 	return err
@@ -66,19 +79,18 @@ func (r *Reader) search(g *lookup.Get, how fetch) error {
 
 var blockIters = sync.Pool{New: func() any { return new(block.Iter) }}
 
-func (r *Reader) get(g *lookup.Get, it *block.Iter, how fetch) error {
-	k := kv.SeekKey(g.User, g.Seq)
+func (r *Reader) get(g *lookup.Get, k *kv.Key, it *block.Iter, how fetch) error {
 	if !r.twoLevel {
-		_, err := r.getIn(g, &k, &r.index, it, how)
+		_, err := r.getIn(g, k, &r.index, it, how)
 		return err
 	}
-	for p := r.index.seek(k); p < r.index.len(); p++ {
+	for p := r.index.seek(*k); p < r.index.len(); p++ {
 		var x index
 		v, err := r.partition(p, &x, how)
 		if err != nil {
 			return err
 		}
-		more, err := r.getIn(g, &k, &x, it, how)
+		more, err := r.getIn(g, k, &x, it, how)
 		v.Release()
 		if !more || err != nil {
 			return err
@@ -101,32 +113,42 @@ func (r *Reader) getIn(g *lookup.Get, k *kv.Key, x *index, it *block.Iter, how f
 			return false, r.blockError(h, err)
 		}
 		before := g.Operands()
-		t, value, found, more := it.Find(*k)
-		for found {
-			if !g.Offer(t, value) || t == 0 {
-				hold(g, v, before)
-				return false, nil
-			}
-			k.Trailer = t - 1
-			t, value, found, more = it.Find(*k)
+		more := show(g, k, it)
+		if holds(g, before) {
+			g.Pin(v)
+		} else {
+			v.Release()
 		}
-		hold(g, v, before)
 		if err := it.Err(); err != nil {
 			return false, r.blockError(h, err)
 		}
-		// Older versions are in the next block only if this one ends inside the key.
-		if !more || x.userKeys || r.cmp.CompareUser(x.user(n), g.User) != 0 {
+		if !more || !x.spans(n, g.User) {
 			return false, nil
 		}
 	}
 	return true, nil
 }
 
-// hold gives v's reference to g if g's value lies in it, or operands beyond those that g had before.
-func hold(g *lookup.Get, v *cache.Value, before int) {
-	if g.State == lookup.Found || g.Operands() > before {
-		g.Pin(v)
-	} else {
-		v.Release()
-	}
+// spans tells whether block n may end inside of a user key that was not decided in it: only then the next one has more of
+// its versions.
+func (x *index) spans(n int, user []byte) bool {
+	return !x.userKeys && x.cmp.CompareUser(x.user(n), user) == 0
 }
+
+// show shows g the versions of its key from k on in the block that it walks. more says that g is not decided, and that the
+// block ends before a larger key; k is then where to go on. The iterator has the error, if there is one.
+func show(g *lookup.Get, k *kv.Key, it *block.Iter) (more bool) {
+	t, value, found, more := it.Find(*k)
+	for found {
+		if !g.Offer(t, value) || t == 0 {
+			return false
+		}
+		k.Trailer = t - 1
+		t, value, found, more = it.Find(*k)
+	}
+	return more
+}
+
+// holds tells whether g's value lies in the block that it was shown, or operands beyond those that it had before: then g is
+// to pin the block.
+func holds(g *lookup.Get, before int) bool { return g.State == lookup.Found || g.Operands() > before }

@@ -154,7 +154,7 @@ func (i *Iterator) load() (ok bool) {
 // cached gets a block through the cache, and reads ahead once the blocks before, which it follows, were not there.
 func (i *Iterator) cached(h block.Handle, follows bool) ([]byte, error) {
 	r := i.r
-	v := r.cache.Get(cache.Key{ID: r.id, Offset: h.Offset})
+	v := r.cache.Get(r.key(h))
 	if v != nil {
 		i.hits++
 	} else {

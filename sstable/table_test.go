@@ -67,6 +67,7 @@ func TestTablesOfEveryFormReadBackLikeASortedSlice(t *testing.T) {
 					require.NoError(t, i.Close())
 				}
 				tw.checkGets(t, rng, r, 100)
+				tw.checkMultiGet(t, rng, r, 100)
 				require.NoError(t, r.VerifyChecksums(t.Context()))
 				require.NoError(t, r.Close())
 			}
@@ -85,6 +86,7 @@ func TestEmptyTable(t *testing.T) {
 	tw.checkWalks(t, rand.New(rand.NewPCG(1, 1)), i, 100)
 	require.NoError(t, i.Close())
 	tw.checkGets(t, rand.New(rand.NewPCG(1, 1)), r, 10)
+	tw.checkMultiGet(t, rand.New(rand.NewPCG(1, 1)), r, 10)
 	require.Zero(t, r.ApproximateOffset([]byte("x")))
 }
 

@@ -216,6 +216,16 @@ func (c *Cache) Get(k Key) *Value {
 	return c.shard(hash).get(k, hash)
 }
 
+// Touch loads what a Get of k begins with. The loads of many Touches in a row run at the same time, while each Get waits
+// for its own. The result only keeps the loads alive.
+func (c *Cache) Touch(k Key) (loaded uint64) {
+	hash := k.hash()
+	if v := c.shard(hash).bucket(hash).Load(); v != nil {
+		loaded = v.id.Load()
+	}
+	return loaded
+}
+
 // Outcome is what Set did.
 type Outcome uint8
 

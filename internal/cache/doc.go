@@ -2,6 +2,7 @@
 //
 //	Get   ──> Value ──> Bytes … ──> Release                                  a hit
 //	Join  ──> Flight, Alloc ──> Value, filled by its reader ──> Set, Land    a miss
+//	TryJoin  ──> Flight …, for who reads several blocks at once
 //	Join  ──> Value, when another one has read it meanwhile                  a miss beside a miss
 //
 // A Value is a block's bytes and a count of who uses them. The cache itself is one of these, as long as it keeps the

@@ -167,6 +167,23 @@ func waitForWaiters(c *Cache, k Key, n int) {
 	}
 }
 
+func TestTryJoinBeginsWhatNobodyReadsAndNeverWaits(t *testing.T) {
+	c := New(1 << 20)
+	k := Key{c.NewID(), 0}
+	mine := c.TryJoin(k)
+	require.NotNil(t, mine)
+	require.Nil(t, c.TryJoin(k), "it is under way")
+	v := c.Alloc(10)
+	c.Set(k, v)
+	c.Land(mine, v, nil)
+	v.Release()
+	require.Nil(t, c.TryJoin(k), "it is in the cache")
+	c.Erase(k)
+	mine = c.TryJoin(k)
+	require.NotNil(t, mine)
+	c.Land(mine, nil, errors.New("nothing to read"))
+}
+
 func TestWhoWaitsGetsTheReadersError(t *testing.T) {
 	c := New(1 << 20)
 	k := Key{c.NewID(), 7}

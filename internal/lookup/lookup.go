@@ -24,6 +24,8 @@ const (
 	Deleted
 	// Unsupported: the newest visible version is of a kind that is not built; Kind says which.
 	Unsupported
+	// Failed: a Batch could not read what it had to.
+	Failed
 )
 
 // Get is one point read. It lives on its caller's stack: nothing keeps a pointer to it.
@@ -46,6 +48,8 @@ type Get struct {
 	// Tally is what the walk met, for its caller to count. Level is where in the tree it is, 0 to 6.
 	Tally stats.Tally
 	Level uint8
+	// N is the place of a Batch's Get in its caller's keys.
+	N int
 
 	cover    kv.Seq // see cover.go
 	pin      *cache.Value

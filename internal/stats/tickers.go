@@ -246,14 +246,19 @@ func (t *Tally) Count(k Ticker) {
 // Flush counts in s what was told since the last time, and n more of ticker k.
 func (t *Tally) Flush(s *Set, k Ticker, n uint64) {
 	p := s.Lock()
+	t.FlushTo(p)
+	p.N[k] += n
+	p.Unlock()
+}
+
+// FlushTo is Flush for who has the stripe.
+func (t *Tally) FlushTo(p *Stripe) {
 	for _, e := range t.events[:t.n] {
 		p.N[e]++
 	}
 	for _, e := range t.more {
 		p.N[e]++
 	}
-	p.N[k] += n
-	p.Unlock()
 	t.n, t.more = 0, t.more[:0]
 }
 
