@@ -57,7 +57,9 @@ func TestFalsePositivesOfTablesAreAsManyAsTheFormulaOfTheLayoutSays(t *testing.T
 						may := false
 						var err error
 						if at := prefix(prefixes + i); o.PrefixExtractor == nil {
-							may, _, err = r.mayHaveKey(append(at, 1), fetch{})
+							var part filterPart
+							may, _, err = r.mayHaveKey(append(at, 1), fetch{}, &part)
+							part.release()
 						} else {
 							may, err = r.mayHavePrefix(at, at, fetch{})
 						}
