@@ -193,6 +193,10 @@ func (d *DB) Resume(ctx context.Context) error {
 	// that failed is not needed any more. They may hold writes that failed, of a group whose sync did: these are beyond
 	// what is visible, and stay out of the tables. (A read caught between taking its memtables and its number for all of
 	// that time may see one.)
+	// A flush that ended between the carrying over of what is prepared and the flush of all would let the older log go.
+	if err := d.awaitFlushes(ctx); err != nil {
+		return err
+	}
 	err := d.writes.Exclusive(func() error {
 		if d.closed.Load() {
 			return ErrClosed

@@ -295,16 +295,8 @@ func (d *DB) wakeAt(ctx context.Context) func() bool {
 // syncs no log, since one that failed cannot be; what a batch wrote to several families comes into tables at once
 // instead. And it tells the manifest which logs are not needed any more, be there anything to flush or not.
 func (d *DB) flushAll(ctx context.Context) error {
-	defer d.wakeAt(ctx)()
 	d.mu.Lock()
-	for d.flushes > 0 && ctx.Err() == nil && !d.closing {
-		d.cond.Wait()
-	}
-	err := ctx.Err()
-	if err == nil && d.closing {
-		err = ErrClosed
-	}
-	if err != nil {
+	if err := d.awaitFlushesLocked(ctx); err != nil {
 		d.mu.Unlock()
 		return err
 	}
@@ -314,6 +306,24 @@ func (d *DB) flushAll(ctx context.Context) error {
 	}
 	d.mu.Unlock()
 	return during(d.flushTogether(jobs, true), "flush")
+}
+
+// awaitFlushes waits for the flushes that run. While an error stands that writes do not get past, no other begins.
+func (d *DB) awaitFlushes(ctx context.Context) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.awaitFlushesLocked(ctx)
+}
+
+func (d *DB) awaitFlushesLocked(ctx context.Context) error {
+	defer d.wakeAt(ctx)()
+	for d.flushes > 0 && ctx.Err() == nil && !d.closing {
+		d.cond.Wait()
+	}
+	if ctx.Err() == nil && d.closing {
+		return ErrClosed
+	}
+	return ctx.Err()
 }
 
 // flushUnlogged saves, at Close, what no log holds.

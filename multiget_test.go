@@ -193,8 +193,9 @@ func TestMultiGetIsAsManyGets(t *testing.T) {
 		}
 		l.close()
 	}
-	require.Greater(t, found, 5_000)
-	require.Greater(t, failed, 500)
+	// How many tables there are to be damaged depends on when flushes and compactions end.
+	require.Greater(t, found, 1_000)
+	require.NotZero(t, failed)
 }
 
 // sparseDB has one table of 2000 keys in blocks of five, and has counted nothing of them yet.

@@ -151,7 +151,13 @@ func (d *DB) carryPrepared(number uint64) error {
 	if len(carried) == 0 {
 		return nil
 	}
-	if _, err := d.startLog(carried); err != nil {
+	// From now on the older log may go, and what it prepared is in the new one alone, which nobody reads behind a hole: the
+	// logs between must be safe.
+	err := d.wals.Sync()
+	if err == nil {
+		_, err = d.startLog(carried)
+	}
+	if err != nil {
 		return d.setBackgroundError(reasonLog, err)
 	}
 	return nil

@@ -311,6 +311,42 @@ func TestAFullDiskIsGotOverWithTransactionsPrepared(t *testing.T) {
 	}
 }
 
+// What is prepared in a log that nothing else needs is carried to a new one. A flush that began before lets the old log go,
+// though the logs between were never synced; the machine loses them, and what is prepared is there all the same.
+func TestWhatIsCarriedToANewLogIsSafeThoughLogsBetweenWereNot(t *testing.T) {
+	ctx := context.Background()
+	m := vfs.NewMem()
+	f := faultfs.Wrap(m)
+	writing, goOn := make(chan struct{}), make(chan struct{})
+	var hold atomic.Bool
+	f.OnCall = func(c faultfs.Call) {
+		if strings.HasSuffix(c.Name, ".sst") && hold.CompareAndSwap(true, false) {
+			close(writing)
+			<-goOn
+		}
+	}
+	o := memOptions(f)
+	o.MaxTotalWALSize = 20 << 10
+	db := mustOpenWith(t, true, o)
+	users, err := db.base.CreateColumnFamily("users", nil)
+	require.NoError(t, err)
+	prepare(t, db, "x", true, "k", "v")
+	set(t, db, "a", "1")
+	require.NoError(t, db.base.Flush(ctx, nil))
+	require.NoError(t, db.Put(users, []byte("u"), []byte("1"), nil))
+	hold.Store(true)
+	flushed := make(chan error)
+	go func() { flushed <- db.base.Flush(ctx, nil, users) }()
+	<-writing
+	set(t, db, "b", strings.Repeat("2", 25<<10))
+	set(t, db, "c", "3")
+	close(goOn)
+	require.NoError(t, <-flushed)
+	left := mustOpen(t, true, m.Crash(nil))
+	require.Equal(t, []string{"x"}, names(left))
+	require.NotContains(t, contents(t, left.DefaultColumnFamily()), "c", "which was never safe")
+}
+
 // life is a database in use by one goroutine, whose states are all known: a crash must leave one of them.
 type life struct {
 	mapped ashlar.MappedWAL
