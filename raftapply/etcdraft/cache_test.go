@@ -191,7 +191,7 @@ func TestALogOfAnyLengthMayBeKept(t *testing.T) {
 	require.NoError(t, err)
 	sizes := newLogSizes(c.LogBytes)
 	sizes.add(1, 1<<40)
-	require.Zero(t, cutRule(0, 1<<40, keepRule{c.LogEntries, c.LogBytes}, &sizes, []follower{{1, true}}))
+	require.Zero(t, cutRule(5, 1<<40, keepRule{c.LogEntries, c.LogBytes}, &sizes, nil))
 }
 
 // requireSameLog wants a log that is partly in memory to be what the database has.
