@@ -189,14 +189,14 @@ func (d *DB) Resume(ctx context.Context) error {
 		d.clearBackgroundError(e)
 		return nil
 	}
-	// Nobody writes while an error stands. Memtables are switched with the queue to itself, then flushed, so that the log
-	// that failed is not needed any more. They may hold writes that failed, of a group whose sync did: these are beyond
-	// what is visible, and stay out of the tables. (A read caught between taking its memtables and its number for all of
-	// that time may see one.)
 	// A flush that ended between the carrying over of what is prepared and the flush of all would let the older log go.
 	if err := d.awaitFlushes(ctx); err != nil {
 		return err
 	}
+	// Nobody writes while an error stands. Memtables are switched with the queue to itself, then flushed, so that the log
+	// that failed is not needed any more. They may hold writes that failed, of a group whose sync did: these are beyond
+	// what is visible, and stay out of the tables. (A read caught between taking its memtables and its number for all of
+	// that time may see one.)
 	err := d.writes.Exclusive(func() error {
 		if d.closed.Load() {
 			return ErrClosed

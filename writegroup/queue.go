@@ -86,9 +86,10 @@ const (
 type Queue[W any] struct {
 	stages Stages[W]
 	// To be set before the first Commit. Pipelined has the next group logged while this one is inserted (pipeline.go).
-	// Yields is how often a waiting writer lets others run and looks at its state before it sleeps. Wake says who wakes whom. Trace, if set, is
-	// given the times of each group by the goroutine that ended it, after it has told the others; so it may be called by
-	// many at once. The times are valid during the call. It costs ten looks at the clock a group, and one a member.
+	// Yields is how often a waiting writer lets others run and looks at its state before it sleeps. Wake says who wakes
+	// whom. Trace, if set, is given the times of each group by the goroutine that ended it, after it has told the others; so
+	// it may be called by many at once. The times are valid during the call. It costs ten looks at the clock a group, and
+	// one a member.
 	Pipelined bool
 	Yields    int
 	Wake      Wake

@@ -116,7 +116,7 @@ func (c *config) defineWritePath() {
 	f.String(&c.writeWake, "write_wake", "sqrt", "who wakes the members of a write group: sqrt, the leader and its helpers; "+
 		"one_by_one, the leader alone").want(oneOf(writegroup.WakeSquareRoot.String(), writegroup.WakeOneByOne.String())).own = true
 	f.Int(&c.writeYields, "write_yields", 0, "how often a waiting writer lets others run before it sleeps; -1: never; 0: the engine's choice").
-		want(atLeast[int64](0)).own = true
+		want(atLeast[int64](-1)).own = true
 	f.Int(&c.writeSpreadFrom, "write_spread_from", 0, "members of a write group insert for themselves from this size on; "+
 		"-1: never; 0: the engine's choice").want(atLeast[int64](-1)).own = true
 	f.String(&c.walMapped, "wal_mapped", "default", "logs are written through memory: on; off; default, where that is known to be safe").
