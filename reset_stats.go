@@ -30,12 +30,12 @@ func (d *DB) sinceReset(m *Metrics) *Metrics {
 		&s.CompactionBytesRead: b.CompactionBytesRead, &s.CompactionBytesWritten: b.CompactionBytesWritten,
 		&s.StallMicros: b.StallMicros,
 	} {
-		*to -= from
+		*to -= min(from, *to) // a reset may come after m was read
 	}
 	return &s
 }
 
-// sinceReset returns f with what the texts show of it counted from the last ResetStats.
+// sinceReset returns f with what the texts show of it counted from the last ResetStats, which may come after f was read.
 func (c *ColumnFamily) sinceReset(f *FamilyMetrics) *FamilyMetrics {
 	b := c.statsBase.Load()
 	if b == nil {
@@ -44,19 +44,19 @@ func (c *ColumnFamily) sinceReset(f *FamilyMetrics) *FamilyMetrics {
 	s := *f
 	s.Levels = append([]LevelMetrics(nil), f.Levels...)
 	for n := range s.Levels {
-		s.Levels[n].Hits -= b.Levels[n].Hits
-		s.Levels[n].TableReads -= b.Levels[n].TableReads
-		s.Levels[n].FilterUseful -= b.Levels[n].FilterUseful
+		s.Levels[n].Hits -= min(b.Levels[n].Hits, s.Levels[n].Hits)
+		s.Levels[n].TableReads -= min(b.Levels[n].TableReads, s.Levels[n].TableReads)
+		s.Levels[n].FilterUseful -= min(b.Levels[n].FilterUseful, s.Levels[n].FilterUseful)
 	}
 	w, from := &s.WriteStalls, &b.WriteStalls
 	for to, from := range map[*CauseStalls]*CauseStalls{
 		&w.MemtableLimit: &from.MemtableLimit, &w.L0FileCountLimit: &from.L0FileCountLimit,
 		&w.PendingCompactionBytes: &from.PendingCompactionBytes,
 	} {
-		to.Delays.Count -= from.Delays.Count
-		to.Stops.Count -= from.Stops.Count
+		to.Delays.Count -= min(from.Delays.Count, to.Delays.Count)
+		to.Stops.Count -= min(from.Stops.Count, to.Stops.Count)
 	}
-	w.L0DelaysWithOngoingCompaction -= from.L0DelaysWithOngoingCompaction
-	w.L0StopsWithOngoingCompaction -= from.L0StopsWithOngoingCompaction
+	w.L0DelaysWithOngoingCompaction -= min(from.L0DelaysWithOngoingCompaction, w.L0DelaysWithOngoingCompaction)
+	w.L0StopsWithOngoingCompaction -= min(from.L0StopsWithOngoingCompaction, w.L0StopsWithOngoingCompaction)
 	return &s
 }
